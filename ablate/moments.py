@@ -1,0 +1,87 @@
+"""Second-order knowledge of a dataset in log space: what starts and preconditioning rest on.
+
+Vectors are flat, [d] with d = C·H·W.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Gaussian(NamedTuple):
+    """N(mean, Σ variances_i u_i u_iᵀ + tail (1 - Σ u_i u_iᵀ)): low rank plus isotropic rest.
+
+    One form serves a full covariance (rank d, tail unused) and a truncated one.
+    """
+
+    mean: Tensor  # [d]
+    basis: Tensor  # u_i as rows, [rank, d], orthonormal
+    variances: Tensor  # [rank]
+    tail: Tensor  # []
+
+    def at(self, s: float, z: Tensor) -> Tensor:
+        """A draw, noised to level s, from standard normal z, [B, d]: one z serves both."""
+        rest = (self.tail + s**2).sqrt()
+        gain = (self.variances + s**2).sqrt() - rest
+        # Row by row, each copied to an aligned address: the bits of a matrix product depend on
+        # how many rows it has, those of a matrix-vector product on where the vector lies.
+        along = torch.stack([((self.basis @ row.clone()) * gain) @ self.basis for row in z])
+        return self.mean + rest * z + along
+
+    def wiener(self, y: Tensor, s: Tensor) -> Tensor:
+        """The best linear denoiser of y, [B, d], at noise levels s, [B, 1]."""
+        centred = y - self.mean
+        rest = self.tail / (self.tail + s**2)
+        gain = self.variances / (self.variances + s**2) - rest
+        return self.mean + rest * centred + ((centred @ self.basis.T) * gain) @ self.basis
+
+    def wiener_error(self, s: Tensor) -> Tensor:
+        """Mean error variance per pixel of `wiener`, for s of shape [B, 1] -> [B, 1]."""
+        d, rank = self.mean.numel(), self.variances.numel()
+        kept = (self.variances * s**2 / (self.variances + s**2)).sum(-1, keepdim=True)
+        return (kept + (d - rank) * self.tail * s**2 / (self.tail + s**2)) / d
+
+    def pixel_variance(self) -> Tensor:
+        """Mean variance of a pixel, []."""
+        d, rank = self.mean.numel(), self.variances.numel()
+        return (self.variances.sum() + (d - rank) * self.tail) / d
+
+    def to(self, *args: object) -> Gaussian:
+        return Gaussian(*(part.to(*args) for part in self))  # type: ignore[call-overload]
+
+
+def fit_gaussian(y: Tensor, rank: int) -> Gaussian:
+    """Mean and covariance of the rows of y, [N, d], kept to `rank` directions and a tail."""
+    y = y.double()
+    d = y.shape[1]
+    variances, vectors = torch.linalg.eigh(torch.cov(y.T))  # ascending
+    variances = variances.clamp_min(0)
+    rank = min(rank, d)
+    tail = variances[: d - rank].mean() if rank < d else variances.new_zeros(())
+    kept = vectors[:, d - rank :].flip(1).T.contiguous()
+    return Gaussian(y.mean(0), kept, variances[d - rank :].flip(0), tail)
+
+
+class Moments(NamedTuple):
+    """All that the initialisations know of a dataset."""
+
+    everything: Gaussian
+    classes: list[Gaussian]
+    class_averages: Tensor  # pixel-space mean image of each class, x in [1, 2], [K, d]
+    channels: int
+
+
+def fit_moments(x: Tensor, labels: Tensor, rank: int, class_rank: int) -> Moments:
+    """From images x in [1, 2], [N, C, H, W], and their labels, [N]."""
+    flat = x.flatten(1)
+    y = flat.double().log()
+    members = [labels == k for k in range(int(labels.max()) + 1)]
+    return Moments(
+        everything=fit_gaussian(y, rank),
+        classes=[fit_gaussian(y[mask], class_rank) for mask in members],
+        class_averages=torch.stack([flat[mask].mean(0) for mask in members]),
+        channels=x.shape[1],
+    )

@@ -1,0 +1,52 @@
+"""Sign-agnostic samplers: Euler-Maruyama steps of the reverse-time SDE of x itself."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from ablate.grids import Level
+from ablate.samplers.kernel import Denoiser, Info, State, hyvarinen
+
+
+def _multiply(state: State, factor: Tensor) -> tuple[State, Info]:
+    """x <- x ∘ factor, where a negative factor crosses zero."""
+    crossed = factor < 0
+    sign = state.sign.where(~crossed, -state.sign)
+    return State(state.y + factor.abs().log(), sign), Info(crossed)
+
+
+def _noise(level: Level, z: Tensor) -> Tensor:
+    return level.kappa * math.sqrt(level.variance) * z
+
+
+def asams(denoiser: Denoiser, state: State, level: Level, z: Tensor) -> tuple[State, Info]:
+    """x <- x ∘ (1 + 2 delta sigma² - delta mu + delta sigma² hyvarinen + noise).
+
+    2 delta sigma² is minus the divergence of g gᵀ for g = sigma x: leave it out, as code written
+    for additive noise does, and the law is wrong.
+    """
+    pull = level.variance * hyvarinen(denoiser, state.y, level)
+    return _multiply(state, 1 + 2 * level.variance - level.drift + pull + _noise(level, z))
+
+
+def asams_as_printed(
+    denoiser: Denoiser, state: State, level: Level, z: Tensor
+) -> tuple[State, Info]:
+    """Algorithm 2 with its misprinted minus before the score; kept to show that it fails."""
+    pull = level.variance * hyvarinen(denoiser, state.y, level)
+    return _multiply(state, 1 + 2 * level.variance - level.drift - pull + _noise(level, z))
+
+
+def asams_consistent(
+    denoiser: Denoiser, state: State, level: Level, z: Tensor
+) -> tuple[State, Info]:
+    """x <- x ∘ (1 - delta mu + delta sigma² (1 + kappa²) (1 + hyvarinen/2) + noise).
+
+    As `adls_consistent`, and without the excess delta sigma² (1 - kappa²)/2 that annealing leaves
+    in the log-drift of ASAMS as printed.
+    """
+    weight = level.variance * (1 + level.kappa**2)
+    pull = weight * (1 + hyvarinen(denoiser, state.y, level) / 2)
+    return _multiply(state, 1 - level.drift + pull + _noise(level, z))

@@ -1,0 +1,91 @@
+"""The one loop: walks a kernel down a plan, counts what it does and stops when it diverges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ablate.grids import Level
+from ablate.samplers.kernel import Denoiser, Kernel, State
+
+FLIP_SHARE = 1e-3
+"""A run diverges when more than this share of its pixels has changed sign."""
+
+
+class Limits(NamedTuple):
+    """When to stop: |y - centre| > radius, or more than `flips` pixels with a changed sign."""
+
+    centre: float = 0.0
+    radius: float = float("inf")
+    flips: float = float("inf")
+    rows: int | None = None  # only the first so many samples count; the rest is padding
+
+
+class Drawn(NamedTuple):
+    """The end of a run, [B, ...], and what it took."""
+
+    x: Tensor
+    evaluations: int  # of the network, per sample
+    flipped: Tensor  # pixels that ever changed sign, [B]
+    reason: str | None  # why the run was stopped, or None
+    frames: list[Tensor]  # x before each of the steps asked for
+
+
+class _Counted:
+    """A denoiser that counts its calls."""
+
+    def __init__(self, denoiser: Denoiser) -> None:
+        self.denoiser = denoiser
+        self.calls = 0
+
+    def __call__(self, y: Tensor, s: float) -> Tensor:
+        self.calls += 1
+        return self.denoiser(y, s)
+
+
+NO_LIMITS = Limits()
+
+
+@torch.no_grad()
+def drive(
+    kernel: Kernel,
+    denoiser: Denoiser,
+    start: Tensor,
+    plan: list[Level],
+    noise: Callable[[int], Tensor],
+    limits: Limits = NO_LIMITS,
+    frames: Collection[int] = (),
+) -> Drawn:
+    """From y = log x at the first level of `plan` to x at its end; `noise(j)` is z of step j."""
+    counted = _Counted(denoiser)
+    state, kept, reason = State.of_log(start), [], None
+    ever_crossed = torch.zeros_like(start, dtype=torch.bool)
+    for j, level in enumerate(plan):
+        if j in frames:
+            kept.append(state.x)
+        state, info = kernel(counted, state, level, noise(j))
+        if info.crossed is not None:
+            ever_crossed |= info.crossed
+        if reason := _divergence(state, ever_crossed, limits):
+            reason = f"{reason} at step {j + 1} of {len(plan)} (s = {level.s:.3g})"
+            break
+    flipped = ever_crossed.flatten(1).sum(1)
+    return Drawn(state.x, counted.calls, flipped, reason, kept)
+
+
+def _divergence(state: State, ever_crossed: Tensor, limits: Limits) -> str | None:
+    y = state.y[: limits.rows]
+    furthest = float((y - limits.centre).abs().amax())
+    overflow = math.log(torch.finfo(y.dtype).max)  # x = exp(y) is infinite long before y is
+    if not furthest < float("inf") or float(y.amax()) > overflow:  # NaN compares false
+        return "a value is not finite"
+    if furthest > limits.radius:
+        return f"|log x - mean| = {furthest:.3g} exceeds {limits.radius:.3g}"
+    flips = int(ever_crossed[: limits.rows].sum())
+    if flips > limits.flips:
+        return f"{flips} pixels changed sign, {limits.flips:.0f} may"
+    return None

@@ -1,0 +1,49 @@
+"""Random numbers by sample: those of sample i of seed r depend on (r, i) alone.
+
+Not on batch size, order, worker, device or configuration, so that two configurations compared on
+the same seeds are compared on the same noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+CHUNK = 16
+"""Steps drawn at once per sample. Fixed: a stream's numbers depend on how it is cut."""
+
+
+def stream(seed: int, index: int, purpose: str) -> torch.Generator:
+    """The generator of one sample for one purpose (`start` or `steps`)."""
+    digest = hashlib.blake2b(f"{purpose}/{seed}/{index}".encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+
+
+class StepNoise:
+    """z of step j for a batch of samples, j asked for in order; drawn on the CPU, then moved."""
+
+    def __init__(
+        self, seed: int, indices: Sequence[int], shape: Sequence[int], device: str = "cpu"
+    ) -> None:
+        self._streams = [stream(seed, i, "steps") for i in indices]
+        self._chunk = torch.empty(len(self._streams), CHUNK, *shape)
+        self._device = device
+
+    def __call__(self, step: int) -> Tensor:
+        if step % CHUNK == 0:
+            for row, generator in zip(self._chunk, self._streams, strict=True):
+                torch.randn(row.shape, generator=generator, out=row)
+        return self._chunk[:, step % CHUNK].to(self._device, copy=True)  # the chunk is reused
+
+
+def start_numbers(seed: int, indices: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
+    """What an initialisation draws on: u uniform on [0, 1), [B]; z standard normal, [B, size]."""
+    u, z = torch.empty(len(indices)), torch.empty(len(indices), size)
+    for row, index in enumerate(indices):
+        generator = stream(seed, index, "start")
+        u[row] = torch.rand((), generator=generator)
+        torch.randn((size,), generator=generator, out=z[row])
+    return u, z
