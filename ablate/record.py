@@ -1,0 +1,80 @@
+"""What a study left behind, as plain data: written by `tracking`, read by results and reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+Value = str | int | float
+INTERVAL = ".interval"
+"""Ending of the metric that holds another's half-width."""
+
+
+class Cell(NamedTuple):
+    """One configuration drawn with one seed: the unit of work, run once and only once."""
+
+    run_id: str  # its artifacts: samples.png, trajectory.png, images.npz, features.npz
+    seed: int
+    state: str
+    metrics: dict[str, float]
+
+
+class Trial(NamedTuple):
+    """One configuration. Its metrics are means over its cells, `intervals` their half-widths."""
+
+    run_id: str
+    number: int
+    state: str  # complete, diverged, failed, pruned or running
+    params: dict[str, Value]
+    metrics: dict[str, float]
+    intervals: dict[str, float]  # 95 %, Student's t over seeds; absent with a single seed
+    reason: str | None  # of a state other than complete
+    cells: list[Cell]
+
+
+class Objective(NamedTuple):
+    metric: str
+    direction: str  # minimize or maximize
+
+
+class StudyRecord(NamedTuple):
+    """A study as MLflow knows it."""
+
+    run_id: str
+    name: str
+    budget: str
+    question: str
+    hash: str  # of the resolved study
+    spec: dict[str, Any]  # the resolved study
+    objectives: list[Objective]
+    planned: int  # trials
+    protocols: dict[str, dict[str, Value]]  # how each metric was measured
+    yardsticks: dict[str, dict[str, float]]  # name -> metrics: what to hold the trials against
+    tags: dict[str, str]  # versions, commit, device, bundle
+    trials: list[Trial]  # by number
+
+    def ranked(self) -> list[Trial]:
+        """Complete trials, best first by the first objective."""
+        metric, direction = self.objectives[0]
+        done = [t for t in self.trials if t.state == "complete" and metric in t.metrics]
+        return sorted(done, key=lambda t: t.metrics[metric], reverse=direction == "maximize")
+
+
+STUDENT_975 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""97.5 % quantile of Student's t by degrees of freedom; reports should not import scipy for it."""
+
+
+def summarise(cells: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """(means, half-widths of 95 % intervals) over cells, of every metric all of them have."""
+    shared = [name for name in cells[0] if all(name in cell for cell in cells)] if cells else []
+    means = {name: fmean(cell[name] for cell in cells) for name in shared}
+    count = len(cells)
+    if count < 2:
+        return means, {}
+    quantile = STUDENT_975[count - 1] if count <= len(STUDENT_975) else 1.96 + 2.5 / (count - 1)
+    widths = {
+        name: quantile * stdev(cell[name] for cell in cells) / math.sqrt(count) for name in shared
+    }
+    return means, widths

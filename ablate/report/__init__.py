@@ -1,0 +1,4 @@
+"""What a study found, told: StudyRecord -> tables and plots -> one page, Markdown, CSV, LaTeX.
+
+Reads plain records only: no torch, Optuna, MLflow or Typer in here.
+"""

@@ -1,0 +1,135 @@
+"""How knobs, metrics and numbers are written in a report."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ablate.record import Objective, Trial, Value
+
+SYMBOLS = {"chi": "χ", "sigma": "σ", "delta": "δ", "mu": "μ", "kappa": "κ", "rho": "ρ"}
+"""Knobs that are letters of the paper; L, r and n are their own symbols."""
+
+LEGEND = {
+    "sampler": "the reverse-time update",
+    "init": "where the samples start",
+    "chi": "annealing: the factor on the noise coefficient κ per 1/1000 of the time",
+    "r": "relative step, r = L δ N; r = 1 walks the whole of the reverse time",
+    "L": "steps at each noise level",
+    "n": "noise-free steps at the lowest level, after the last",
+    "delta": "step size",
+    "sigma": "volatility of the forward process",
+    "mu": "drift of the forward process",
+    "levels": "noise levels N of the grid",
+    "grid": "how the noise levels are spaced",
+    "rho": "exponent of the Karras grid",
+}
+"""Every known knob, in the order in which reports show them."""
+
+METRICS = {"fid": "FID", "kid": "KID", "nfe": "NFE", "nn": "NN", "infinity": "∞"}
+LEAKING = frozenset({"forward-data"})
+LEAK = "leaks data"
+NONE = "–"
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds with the half-width of its 95 % interval, None for a single seed."""
+
+    value: float
+    half: float | None = None
+
+
+Item = str | int | float | Estimate | None
+"""What a table cell holds; None is shown as a dash."""
+
+
+def estimate(trial: Trial, metric: str) -> Estimate | None:
+    """What a trial measured, None if it did not."""
+    if metric not in trial.metrics:
+        return None
+    return Estimate(trial.metrics[metric], trial.intervals.get(metric))
+
+
+def in_order(knobs: set[str]) -> list[str]:
+    """Known knobs as in LEGEND, then the others by name."""
+    return [k for k in LEGEND if k in knobs] + sorted(knobs - LEGEND.keys())
+
+
+def knob_name(knob: str) -> str:
+    return SYMBOLS.get(knob, knob.replace("_", " "))
+
+
+def metric_name(metric: str) -> str:
+    """fid -> FID, flip_rate -> flip rate."""
+    return " ".join(METRICS.get(word, word) for word in metric.split("_"))
+
+
+def arrow(objective: Objective) -> str:
+    """Where better is."""
+    return "↑" if objective.direction == "maximize" else "↓"
+
+
+def better(objective: Objective) -> str:
+    return "higher is better" if objective.direction == "maximize" else "lower is better"
+
+
+def leaks(trial: Trial) -> bool:
+    """Does the trial start from training images?"""
+    return trial.params.get("init") in LEAKING
+
+
+def shown(value: Value) -> Value:
+    """A knob's value for a reader: an initialisation that leaks data says so."""
+    return f"{value} ({LEAK})" if value in LEAKING else value
+
+
+def configuration(trial: Trial, knobs: list[str]) -> str:
+    """adls, class-average, χ = 0.995, L = 2: words need no name; a leak is told in any case."""
+    parts = [
+        str(shown(value)) if isinstance(value, str) else f"{knob_name(knob)} = {text(value)}"
+        for knob in knobs
+        if (value := trial.params.get(knob)) is not None
+    ]
+    return ", ".join([*parts, LEAK] if leaks(trial) and "init" not in knobs else parts)
+
+
+def trial_name(trial: Trial, knobs: list[str]) -> str:
+    """trial 7: adls, class-average."""
+    return f"trial {trial.number}: {configuration(trial, knobs)}".rstrip(": ")
+
+
+def text(item: Item) -> str:
+    """A cell as a reader sees it."""
+    if item is None:
+        return NONE
+    if isinstance(item, Estimate):
+        return _estimate_text(item)
+    if isinstance(item, str):
+        return item
+    return number(item, 5 if 0.9 < item < 1 else 4)  # χ is told by its distance from 1
+
+
+def number(value: float, digits: int = 4) -> str:
+    """At most `digits` significant digits; whole numbers whole: 0.04231, 1,200, 3.1e-06."""
+    if not math.isfinite(value):
+        return str(value).replace("-", "−")
+    whole = float(value).is_integer() and abs(value) < 1e9
+    plain = f"{value:,.0f}" if whole or abs(value) >= 10**digits else f"{value:.{digits}g}"
+    return plain.replace("-", "−") if "e" not in plain else plain
+
+
+def _estimate_text(item: Estimate) -> str:
+    """The value rounded to the interval's second digit: 0.042 ± 0.017, (3.1 ± 1.2)e-05."""
+    value, half = item
+    if half is None or not math.isfinite(value + half) or half <= 1e-9 * abs(value):
+        return number(value)  # equal over the seeds, up to rounding
+    half = float(f"{half:.1e}")  # 0.0996 is 0.10: round first, then count digits
+    size = max(abs(value), half)
+    power = math.floor(math.log10(size)) if size < 1e-3 else 0
+    value, half = value / 10**power, half / 10**power
+    places = 1 - math.floor(math.log10(half) + 1e-9)
+    if places < 0:
+        value, half = round(value, places), round(half, places)
+    digits = max(places, 0)
+    plain = f"{value:,.{digits}f} ± {half:,.{digits}f}".replace("-", "−")
+    return f"({plain})e{power:03d}" if power else plain

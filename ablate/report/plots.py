@@ -1,0 +1,232 @@
+"""Figure data -> Matplotlib figures -> SVG and PNG. The only module that plots."""
+
+from __future__ import annotations
+
+import io
+import math
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from ablate.report.figures import Axis, Dot, Ladder, Mark, Panel, Panels, Scatter
+from ablate.report.names import number
+
+INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
+COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
+WIDTH = 7.6  # inches
+CROWD = 60  # dots; more are drawn small and see-through
+SMALL: dict[str, Any] = {"fontsize": 7.5, "color": "#5f6f7c"}
+DASHED: dict[str, Any] = {"color": QUIET, "linewidth": 1, "linestyle": (0, (4, 2)), "zorder": 1}
+
+STYLE: Any = {
+    **seaborn.axes_style("ticks"),
+    **seaborn.plotting_context("paper"),
+    "font.family": "DejaVu Sans",  # ships with Matplotlib: the same everywhere
+    "font.size": 8.5,
+    "axes.labelsize": 8.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.grid": True,
+    "grid.color": "#e8ecef",
+    "figure.facecolor": "white",
+    "svg.hashsalt": "ablate",  # with no date below: the same record gives the same bytes
+    "svg.fonttype": "path",
+}
+
+
+def svg_and_png(data: Ladder | Panels | Scatter) -> tuple[bytes, bytes]:
+    with matplotlib.rc_context(STYLE):
+        figure = draw(data)
+        svg = _saved(figure, "svg", {"Date": None, "Creator": None})
+        return svg, _saved(figure, "png", {"Software": None})
+
+
+def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=200, metadata=metadata)
+    return out.getvalue()
+
+
+def draw(data: Ladder | Panels | Scatter) -> Figure:
+    if isinstance(data, Ladder):
+        return draw_ladder(data)
+    return draw_panels(data) if isinstance(data, Panels) else draw_scatter(data)
+
+
+def draw_ladder(data: Ladder) -> Figure:
+    """Best on top, intervals across, yardsticks as lines from top to bottom."""
+    figure = Figure(figsize=(WIDTH, 1.2 + 0.27 * len(data.dots)), layout="constrained")
+    ax = figure.subplots()
+    _points(ax, data.dots, [dot.x for dot in data.dots], across=True)
+    ax.set_yticks([dot.x for dot in data.dots], [dot.label for dot in data.dots])
+    ax.set_ylim(len(data.dots) - 0.4, -0.6)
+    beyond = "; ".join(map(_named, data.far))
+    _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
+    _bare(ax)
+    for row, mark in enumerate(data.near):
+        ax.axvline(mark.value, **DASHED)
+        shift = (0, 3 + 11 * row)  # a row to each: yardsticks may stand close together
+        _note(ax, _named(mark), (mark.value, 1), shift, ("data", "axes fraction"), "center")
+    return figure
+
+
+def draw_panels(data: Panels) -> Figure:
+    """Small multiples on one objective's scale: kinds in two columns, numbers in three."""
+    kinds = bool(data.panels[0].kinds)
+    columns = min(2 if kinds else 3, len(data.panels))
+    rows = math.ceil(len(data.panels) / columns)
+    tall = 0.8 + 0.32 * max(len(panel.kinds) for panel in data.panels) if kinds else 2.2
+    wide = WIDTH if columns > 1 else 0.62 * WIDTH
+    layout = ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.06)
+    figure = Figure(figsize=(wide, tall * rows), layout=layout)
+    share: dict[str, Any] = {"sharex": kinds, "sharey": not kinds}
+    grid = figure.subplots(rows, columns, squeeze=False, **share).flatten()
+    for ax in grid[len(data.panels) :]:
+        ax.remove()
+    for place, (ax, panel) in enumerate(zip(grid, data.panels, strict=False)):
+        if kinds:
+            _draw_kinds(ax, panel, data.axis)
+        else:
+            _draw_sweep(ax, panel, data.axis, labelled=place % columns == 0)
+    return figure
+
+
+def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
+    for place, mean in enumerate(panel.means):
+        ax.plot([mean, mean], [place - 0.32, place + 0.32], color=INK, linewidth=1.6, zorder=2)
+    aside = [0.14 * (turn % 3 - 1) for turn in range(len(panel.dots))]  # lest they hide each other
+    places = [dot.x + shift for dot, shift in zip(panel.dots, aside, strict=True)]
+    _points(ax, panel.dots, places, across=True)
+    ax.set_yticks(range(len(panel.kinds)), list(panel.kinds))
+    ax.set_ylim(len(panel.kinds) - 0.5, -0.5)
+    ax.set_title(panel.axis.label, loc="left", fontsize=9, fontweight="bold")
+    _scale(ax, "x", objective)
+    _bare(ax)
+
+
+def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None:
+    _points(ax, panel.dots, [dot.x for dot in panel.dots], across=False)
+    _scale(ax, "x", panel.axis)
+    _scale(ax, "y", objective)
+    ax.xaxis.label.set_fontweight("bold")
+    if (ticks := _few_ticks(panel)) and not panel.axis.log:
+        ax.set_xticks(ticks, [number(tick) for tick in ticks])
+    ax.margins(x=0.12)
+    if not labelled:
+        ax.set_ylabel("")
+    seaborn.despine(ax=ax)
+
+
+def _few_ticks(panel: Panel) -> list[float]:
+    """A tick at each value, where they are few and stand clear of each other."""
+    values = sorted({dot.x for dot in panel.dots})
+    clear = 0.15 * (values[-1] - values[0])
+    close = any(high - low < clear for low, high in pairwise(values))
+    return [] if len(values) > 5 or close else values
+
+
+def draw_scatter(data: Scatter) -> Figure:
+    """Trials coloured by their label, named above; the front joined and numbered."""
+    figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
+    ax = figure.subplots()
+    labels = sorted({dot.label for dot in data.dots})
+    for label, colour in zip(labels, COLOURS * len(labels), strict=False):
+        group = [dot for dot in data.dots if dot.label == label]
+        _points(ax, group, [dot.x for dot in group], across=False, colour=colour)
+        ax.plot([], [], "o", color=colour, label=label, markersize=5)
+    _scale(ax, "x", data.x)
+    _scale(ax, "y", data.y)
+    _draw_front(ax, data)
+    for mark in data.near:
+        ax.axhline(mark.value, **DASHED)
+        _note(ax, _named(mark), (1, mark.value), (-3, 3), ("axes fraction", "data"), "right")
+    if any(labels):
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, handletextpad=0, frameon=False)
+    seaborn.despine(ax=ax)
+    return figure
+
+
+def _draw_front(ax: Axes, data: Scatter) -> None:
+    if not data.front:
+        return
+    ax.plot(*zip(*data.front, strict=True), color=ACCENT, linewidth=1.2, zorder=2)
+    for dot in data.dots:
+        if (dot.x, dot.y.value) in data.front:
+            _note(ax, f"#{dot.trial}", (dot.x, dot.y.value), (5, 4), "data", "left")
+
+
+def _note(
+    ax: Axes,
+    words: str,
+    place: tuple[float, float],
+    shift: tuple[int, int],
+    coordinates: Any,
+    align: str,
+) -> None:
+    ax.annotate(words, place, shift, coordinates, "offset points", ha=align, **SMALL)
+
+
+def _points(
+    ax: Axes, dots: list[Dot], places: list[float], *, across: bool, colour: str | None = None
+) -> None:
+    """Trials with their intervals, at `places` of the other axis; one call to a kind of dot."""
+    placed = list(zip(dots, places, strict=True))
+    for best, leaks in sorted({(dot.best, dot.leaks) for dot in dots}):
+        chosen = [(d, place) for d, place in placed if (d.best, d.leaks) == (best, leaks)]
+        values = [dot.y.value for dot, _ in chosen]
+        halves = [dot.y.half or 0.0 for dot, _ in chosen]
+        others = [place for _, place in chosen]
+        style = _dot_style(best, leaks, len(dots) > CROWD, colour)
+        if across:
+            ax.errorbar(values, others, xerr=halves, **style)
+        else:
+            ax.errorbar(others, values, yerr=halves, **style)
+
+
+def _dot_style(best: bool, leaks: bool, crowded: bool, colour: str | None) -> dict[str, Any]:
+    """Ringed if it is the best, hollow if it leaks data, small and see-through in a crowd."""
+    style: dict[str, Any] = {"fmt": "o", "color": colour or COLOURS[0], "zorder": 3}
+    style |= {"markersize": 4.5, "elinewidth": 1.1}
+    if crowded and not best:
+        style |= {"markersize": 3, "elinewidth": 0.6, "alpha": 0.45}
+    if best:
+        style |= {"markersize": 6.5, "markeredgecolor": INK, "zorder": 4, "color": colour or ACCENT}
+    if leaks:
+        style |= {"markerfacecolor": "white"}
+    return style
+
+
+def _named(mark: Mark) -> str:
+    return f"{mark.label} {number(mark.value)}"
+
+
+def _scale(ax: Axes, which: str, axis: Axis, remark: str = "") -> None:
+    """Label and ticks of an axis, plain numbers also where it is logarithmic."""
+    ax.set(**{f"{which}label": axis.label + remark})
+    ticks = ax.xaxis if which == "x" else ax.yaxis
+    if not axis.log:
+        ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        return
+    ax.set(**{f"{which}scale": "log"})
+    low, high = ticks.get_view_interval()
+    ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 40 * low else (1,)))
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ticks.set_minor_formatter(FuncFormatter(lambda *_: ""))
+
+
+def _bare(ax: Axes) -> None:
+    """No grid, ticks or spine where names stand."""
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    seaborn.despine(ax=ax, left=True)

@@ -1,0 +1,217 @@
+"""StudyRecord -> a folder: index.html that opens offline, report.md, tables and figures."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import jinja2
+
+from ablate.errors import UserError
+from ablate.record import StudyRecord, Trial
+from ablate.report import answer, effects, figures, formats, plots, tables
+from ablate.report.names import (
+    LEAK,
+    LEGEND,
+    knob_name,
+    leaks,
+    metric_name,
+    shown,
+    text,
+    trial_name,
+)
+
+Fetch = Callable[[str, str], Path]
+"""(run id, artifact) -> a local file; FileNotFoundError where there is none."""
+
+PARTS = ("index.html", "report.md", "tables", "figures", ".DS_Store")
+
+Shown = figures.Ladder | figures.Panels | figures.Scatter | None
+FIGURES: dict[str, tuple[Callable[[StudyRecord], Shown], str]] = {
+    "best": (figures.ladder, "of the best configurations; dashed: yardsticks"),
+    "choices": (figures.choices, "by choice, a point per trial; upright: the mean of a choice"),
+    "sweeps": (figures.sweeps, "against each numeric knob, a point per trial"),
+    "cost": (figures.against_cost, "against what a sample costs; dashed: yardsticks"),
+    "pareto": (figures.tradeoff, "against the second objective, with the Pareto front"),
+}
+
+
+class Drawing(NamedTuple):
+    name: str
+    caption: str
+    svg: bytes
+    png: bytes
+
+
+class Picture(NamedTuple):
+    """An image that a cell left behind."""
+
+    name: str
+    caption: str
+    png: bytes | None  # None: the store has none
+
+
+def write(record: StudyRecord, fetch: Fetch, folder: Path) -> Path:
+    """Write the whole report and swap it in for an older one; the path of its index.html.
+
+    A kill leaves the old report or none, and a hidden folder beside it; never half a report.
+    """
+    folder = folder.resolve()
+    _refuse_strangers(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        new, old = Path(scratch, "new"), Path(scratch, "old")
+        _fill(new, record, fetch)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    return folder / "index.html"
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """Only a report may be replaced: whatever else lies in the folder would be lost."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; a report is a folder: name another place")
+    strangers = sorted(p.name for p in folder.glob("*") if p.name not in PARTS)
+    if strangers:
+        raise UserError(
+            f"{folder} holds {strangers[0]}, which is no part of a report and would be lost: "
+            f"move it or name another folder"
+        )
+
+
+def _fill(folder: Path, record: StudyRecord, fetch: Fetch) -> None:
+    for part in ("tables", "figures"):
+        (folder / part).mkdir(parents=True)
+    seen = pictures(record, fetch)  # first: the one part that can fail
+    told, drawn = all_tables(record), drawings(record)
+    for table in told.values():
+        _put(folder / "tables" / f"{table.name}.csv", formats.to_csv(table))
+        _put(folder / "tables" / f"{table.name}.tex", formats.to_tex(table))
+    for drawing in drawn.values():
+        (folder / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
+        (folder / "figures" / f"{drawing.name}.png").write_bytes(drawing.png)
+    for picture in seen:
+        if picture.png is not None:
+            (folder / "figures" / f"{picture.name}.png").write_bytes(picture.png)
+    context = {**words(record), "tables": told, "figures": drawn, "pictures": seen}
+    _put(folder / "report.md", _template("template.md", escaped=False).render(context))
+    _put(folder / "index.html", _template("template.html", escaped=True).render(context))
+
+
+def _put(path: Path, content: str) -> None:
+    path.write_text(content, encoding="utf-8", newline="\n")
+
+
+def _template(name: str, *, escaped: bool) -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(Path(__file__).parent, encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=escaped,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "text": text,
+        "md": formats.md,
+        "table": formats.to_md,
+        "uri": data_uri,
+        "glue": glue,
+    }
+    return environment.get_template(name)
+
+
+def data_uri(image: bytes) -> str:
+    """An image inside the page: the page opens offline and travels as one file."""
+    kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+
+
+def glue(sentence: str) -> str:
+    """No line ends inside χ = 0.995, 0.042 ± 0.017 or 95 %."""
+    for joint in (" = ", " ± ", " %"):
+        sentence = sentence.replace(joint, joint.replace(" ", "\u00a0"))
+    return sentence
+
+
+def words(record: StudyRecord) -> dict[str, Any]:
+    """What the templates say besides tables and images."""
+    knobs, fixed = tables.varied(record), tables.fixed(record)
+    return {
+        "title": record.name,
+        "question": record.question,
+        "answer": answer.answer(record),
+        "state": answer.state(record),
+        "objective": metric_name(record.objectives[0].metric),
+        "legend": {knob_name(k): LEGEND[k] for k in [*knobs, *fixed] if k in LEGEND},
+        "fixed": {knob_name(k): text(shown(v)) for k, v in fixed.items()},
+        "leak": LEAK,
+        "leaking": leaking(record),
+        "complete": len(tables.ranking(record)),
+        "first": next((t.number for t in tables.contenders(record)), None),
+        "single": answer.ONE_SEED if answer.single_seed(record) else "",
+    }
+
+
+def leaking(record: StudyRecord) -> bool:
+    return any(map(leaks, record.trials))
+
+
+def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
+    """Every table by its name; the Pareto front only where there is more than one objective."""
+    makers = [tables.best, tables.measures, tables.yardsticks, tables.trials]
+    makers += [effects.effects, effects.value_means, tables.troubles]
+    makers += [tables.protocols, tables.provenance]
+    if len(record.objectives) > 1:
+        makers.append(tables.pareto)
+    return {table.name: table for table in (make(record) for make in makers)}
+
+
+def drawings(record: StudyRecord) -> dict[str, Drawing]:
+    """Every figure that the record has data for, drawn."""
+    name = metric_name(record.objectives[0].metric)
+    bars = answer.ONE_SEED if answer.single_seed(record) else "bars: 95 % intervals over seeds"
+    key_to_dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaking(record)
+    made = {key: make(record) for key, (make, _) in FIGURES.items()}
+    captions = {key: f"{name} {what}; {key_to_dots}." for key, (_, what) in FIGURES.items()}
+    return {
+        key: Drawing(key, captions[key], *plots.svg_and_png(data))
+        for key, data in made.items()
+        if data is not None
+    }
+
+
+def gallery(record: StudyRecord) -> list[tuple[str, Trial]]:
+    """(role, trial) to show: the best, the oracle if it is better still, and the worst."""
+    ranked, field = tables.ranking(record), tables.contenders(record)
+    roles = [("best", field[:1]), ("oracle", ranked[:1]), ("worst", ranked[-1:])]
+    chosen: dict[int, tuple[str, Trial]] = {}
+    for role, picked in roles:
+        for trial in picked:
+            chosen.setdefault(trial.number, (role, trial))
+    return list(chosen.values())
+
+
+def pictures(record: StudyRecord, fetch: Fetch) -> list[Picture]:
+    """Sample grids and trajectory strips of the gallery, from each trial's first seed."""
+    knobs = tables.varied(record)
+    return [
+        Picture(
+            f"{kind}-{role}",
+            f"{role.capitalize()}, {trial_name(trial, knobs)}; {answer.measured(record, trial)}.",
+            _fetched(fetch, trial, f"{kind}.png"),
+        )
+        for kind in ("samples", "trajectory")
+        for role, trial in gallery(record)
+    ]
+
+
+def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:
+    try:
+        return fetch(trial.cells[0].run_id, artifact).read_bytes() if trial.cells else None
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,245 @@
+"""StudyRecord -> Table: what a report says in rows and columns, before any format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ablate.record import StudyRecord, Trial, Value
+from ablate.report.names import (
+    Estimate,
+    Item,
+    arrow,
+    better,
+    estimate,
+    in_order,
+    knob_name,
+    leaks,
+    metric_name,
+    shown,
+    text,
+)
+
+COSTS = ("nfe", "seconds")
+
+Row = tuple[Item, ...]
+
+
+class Column(NamedTuple):
+    key: str  # in CSV
+    label: str  # for readers
+    left: bool = False  # words are set to the left, numbers to the right
+
+
+def words(key: str, label: str | None = None) -> Column:
+    return Column(key, key if label is None else label, left=True)
+
+
+def numbers(key: str, label: str | None = None) -> Column:
+    return Column(key, key if label is None else label)
+
+
+class Table(NamedTuple):
+    name: str  # of its files
+    caption: str
+    header: list[Column]
+    rows: list[Row]
+    apart: Sequence[Row] = ()  # not ranked: a label across the leading columns, then the last ones
+
+
+def ranking(record: StudyRecord) -> list[Trial]:
+    """Complete trials with a finite first objective, best first. The one place that ranks."""
+    metric = record.objectives[0].metric
+    finite = [t for t in record.trials if math.isfinite(t.metrics.get(metric, math.nan))]
+    return record._replace(trials=finite).ranked()
+
+
+def contenders(record: StudyRecord) -> list[Trial]:
+    """The ranking without the trials that start from training images, if that leaves any."""
+    ranked = ranking(record)
+    return [trial for trial in ranked if not leaks(trial)] or ranked
+
+
+def front(record: StudyRecord) -> list[Trial]:
+    """The contenders that no other beats on one objective without losing on another."""
+    signs = [(o.metric, -1 if o.direction == "maximize" else 1) for o in record.objectives]
+    measured = [t for t in contenders(record) if all(metric in t.metrics for metric, _ in signs)]
+    costs = {t.number: tuple(sign * t.metrics[metric] for metric, sign in signs) for t in measured}
+
+    def beaten(own: tuple[float, ...]) -> bool:
+        return any(
+            other != own and all(a <= b for a, b in zip(other, own, strict=True))
+            for other in costs.values()
+        )
+
+    return [t for t in measured if not beaten(costs[t.number])]
+
+
+def knob_values(trials: Iterable[Trial], knob: str) -> list[Value]:
+    """The distinct values of a knob, in order; numbers before words."""
+    values = {t.params[knob] for t in trials if knob in t.params}
+    return sorted(values, key=lambda v: (isinstance(v, str), v))
+
+
+def varied(record: StudyRecord) -> list[str]:
+    """The knobs that took more than one value."""
+    knobs = in_order({knob for t in record.trials for knob in t.params})
+    return [knob for knob in knobs if len(knob_values(record.trials, knob)) > 1]
+
+
+def fixed(record: StudyRecord) -> dict[str, Value]:
+    """The knobs that took one value, with it."""
+    knobs = in_order({knob for t in record.trials for knob in t.params} - set(varied(record)))
+    return {knob: knob_values(record.trials, knob)[0] for knob in knobs}
+
+
+def is_scale(values: list[Value]) -> bool:
+    """Numbers, not names?"""
+    return not any(isinstance(value, str) for value in values)
+
+
+def metrics(record: StudyRecord) -> list[str]:
+    """Objectives, metrics with a protocol, then whatever else was logged; costs last."""
+    first = [o.metric for o in record.objectives]
+    logged = [name for t in record.trials for name in t.metrics]
+    names = dict.fromkeys([*first, *record.protocols, *sorted(logged)])
+    seen = [name for name in names if name in logged or name in first]
+    return [m for m in seen if m not in COSTS] + [m for m in COSTS if m in seen]
+
+
+def metric_label(record: StudyRecord, metric: str) -> str:
+    """The metric's name; FID, biased at small N, always with its N."""
+    samples = record.protocols.get(metric, {}).get("samples")
+    named = metric_name(metric)
+    return f"{named} at N = {text(samples)}" if metric.startswith("fid") and samples else named
+
+
+def best(record: StudyRecord, count: int = 10) -> Table:
+    """The first `count` of the ranking: what varies, objectives, costs; yardsticks apart."""
+    objectives = [o.metric for o in record.objectives]
+    columns = [*objectives, *(m for m in COSTS if m in metrics(record) and m not in objectives)]
+    ranked = ranking(record)
+    caption = (
+        f"The best {min(count, len(ranked))} of {len(ranked)} complete configurations, by "
+        f"{metric_label(record, objectives[0])} ({better(record.objectives[0])}). "
+        f"Yardsticks are set apart and not ranked."
+    )
+    if not ranked:
+        caption = "No configuration is complete yet; the yardsticks to come."
+    return _ranked_table("best", caption, record, varied(record), columns, ranked[:count])
+
+
+def measures(record: StudyRecord, count: int = 10) -> Table:
+    """What else was measured on the same configurations."""
+    objectives = {o.metric for o in record.objectives}
+    columns = [m for m in metrics(record) if m not in objectives and m not in COSTS]
+    caption = "The same configurations by everything else that was measured."
+    return _ranked_table("measures", caption, record, [], columns, ranking(record)[:count])
+
+
+def _ranked_table(
+    name: str,
+    caption: str,
+    record: StudyRecord,
+    knobs: list[str],
+    columns: list[str],
+    top: list[Trial],
+) -> Table:
+    header = [numbers("rank"), numbers("trial")]
+    header += [*_knob_columns(record, knobs), *_metric_columns(record, columns)]
+    ranks = _ranks(record)
+    rows: list[Row] = [(ranks[t.number], t.number, *_told(t, knobs, columns)) for t in top]
+    return Table(name, caption, header, rows, _apart(record, columns))
+
+
+def yardsticks(record: StudyRecord) -> Table:
+    """What to hold the trials against."""
+    columns = [m for m in metrics(record) if any(m in y for y in record.yardsticks.values())]
+    header = [words("yardstick"), *_metric_columns(record, columns)]
+    return Table("yardsticks", "Yardsticks.", header, _apart(record, columns))
+
+
+def trials(record: StudyRecord) -> Table:
+    """Everything about every trial, by number."""
+    knobs, columns = [*varied(record), *fixed(record)], metrics(record)
+    ranks = _ranks(record)
+    header = [numbers("trial"), words("state"), numbers("rank"), numbers("seeds")]
+    header += [*_knob_columns(record, knobs), *_metric_columns(record, columns), words("reason")]
+    rows: list[Row] = [
+        (t.number, t.state, ranks.get(t.number), len(t.cells), *_told(t, knobs, columns), t.reason)
+        for t in record.trials
+    ]
+    return Table("trials", "Every trial, everything measured.", header, rows)
+
+
+def troubles(record: StudyRecord) -> Table:
+    """Trials that ended without a place in the ranking, and why."""
+    knobs = varied(record)
+    placed = {trial.number for trial in ranking(record)}
+    header = [numbers("trial"), words("state")]
+    header += [*_knob_columns(record, knobs), words("reason")]
+    rows: list[Row] = [
+        (t.number, t.state, *_told(t, knobs, []), t.reason)
+        for t in record.trials
+        if t.number not in placed and t.state != "running"
+    ]
+    return Table("troubles", "Trials that ended without a result.", header, rows)
+
+
+def pareto(record: StudyRecord) -> Table:
+    """The Pareto front of several objectives, best first by the first of them."""
+    columns = [o.metric for o in record.objectives]
+    caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
+    return _ranked_table("pareto", caption, record, varied(record), columns, front(record))
+
+
+def protocols(record: StudyRecord) -> Table:
+    """How each metric was measured: a column per metric."""
+    keys = dict.fromkeys(key for protocol in record.protocols.values() for key in protocol)
+    header = [words("key", ""), *(words(m, metric_name(m)) for m in record.protocols)]
+    rows: list[Row] = [
+        (key.replace("_", " "), *(protocol.get(key) for protocol in record.protocols.values()))
+        for key in keys
+    ]
+    caption = "Numbers measured in different ways are never put in one ranking."
+    return Table("protocols", caption, header, rows)
+
+
+def provenance(record: StudyRecord) -> Table:
+    """What it takes to measure this again."""
+    header = [words("what", ""), words("value", "")]
+    rows: list[Row] = [
+        ("study", record.name),
+        ("budget", record.budget),
+        ("hash of the resolved study", record.hash),
+        ("objectives", ", ".join(f"{metric_name(o.metric)} {arrow(o)}" for o in record.objectives)),
+        *((key.replace("_", " "), value) for key, value in sorted(record.tags.items())),
+    ]
+    return Table("provenance", "Where the numbers come from.", header, rows)
+
+
+def _knob_columns(record: StudyRecord, knobs: list[str]) -> list[Column]:
+    return [Column(k, knob_name(k), not is_scale(knob_values(record.trials, k))) for k in knobs]
+
+
+def _metric_columns(record: StudyRecord, names: list[str]) -> list[Column]:
+    arrows = {o.metric: f" {arrow(o)}" for o in record.objectives}
+    return [Column(m, f"{metric_label(record, m)}{arrows.get(m, '')}") for m in names]
+
+
+def _told(trial: Trial, knobs: list[str], names: list[str]) -> Row:
+    settings = (shown(trial.params[k]) if k in trial.params else None for k in knobs)
+    return (*settings, *(estimate(trial, name) for name in names))
+
+
+def _ranks(record: StudyRecord) -> dict[int, int]:
+    return {trial.number: rank for rank, trial in enumerate(ranking(record), 1)}
+
+
+def _apart(record: StudyRecord, names: list[str]) -> list[Row]:
+    return [
+        (label, *(Estimate(measured[m]) if m in measured else None for m in names))
+        for label, measured in record.yardsticks.items()
+        if any(m in measured for m in names)
+    ]
