@@ -74,14 +74,27 @@ class Moments(NamedTuple):
     channels: int
 
 
+def fit_within(y: Tensor, basis: Tensor, rank: int) -> Gaussian:
+    """As `fit_gaussian`, its directions taken from the span of `basis`, [R, d]: R×R work, and a
+    rotation is all there is to store."""
+    y = y.double()
+    mean = y.mean(0)
+    inner = fit_gaussian(y @ basis.T, rank)
+    d, kept = y.shape[1], inner.variances.numel()
+    rest = y.var(0).sum() - inner.variances.sum()
+    tail = rest.clamp_min(0) / (d - kept) if kept < d else rest.new_zeros(())
+    return Gaussian(mean, inner.basis @ basis, inner.variances, tail)
+
+
 def fit_moments(x: Tensor, labels: Tensor, rank: int, class_rank: int) -> Moments:
     """From images x in [1, 2], [N, C, H, W], and their labels, [N]."""
     flat = x.flatten(1)
     y = flat.double().log()
     members = [labels == k for k in range(int(labels.max()) + 1)]
+    everything = fit_gaussian(y, rank)
     return Moments(
-        everything=fit_gaussian(y, rank),
-        classes=[fit_gaussian(y[mask], class_rank) for mask in members],
+        everything=everything,
+        classes=[fit_within(y[mask], everything.basis, class_rank) for mask in members],
         class_averages=torch.stack([flat[mask].mean(0) for mask in members]),
         channels=x.shape[1],
     )

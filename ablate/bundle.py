@@ -1,0 +1,148 @@
+"""A bundle: everything a study needs besides code, in one safetensors file.
+
+Weights (EMA, float16), the network's arguments, the noise range, the dataset's name, hash and
+moments (the classes' directions as rotations of the shared ones), small-classifier features of
+some of its images (float16), provenance and licence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ablate.errors import UserError
+from ablate.files import whole_file
+from ablate.moments import Gaussian, Moments
+from ablate.nets.compact import Compact
+from ablate.nets.precondition import Preconditioned
+from ablate.recipe import Recipe
+
+FORMAT = 1
+ZOO = Path(__file__).parent / "zoo"
+
+
+class Card(BaseModel):
+    """What a bundle says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int
+    name: str
+    dataset: str
+    dataset_hash: str
+    shape: tuple[int, int, int]
+    s_min: float
+    s_max: float
+    recipe: Recipe
+    extractor: str  # hash of the classifier that made the features
+    licence: str
+    note: str = ""
+    provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
+
+
+class Bundle(NamedTuple):
+    card: Card
+    hash: str  # of the file
+    model: Preconditioned
+    moments: Moments
+    features: dict[str, Tensor]  # split -> [N, f]
+
+
+def build_model(
+    card_shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian
+) -> Preconditioned:
+    """The network of a recipe: it sees y and the linear denoiser, both of the image's channels."""
+    channels = card_shape[0]
+    net = Compact(2 * channels, channels, **recipe.net.model_dump())
+    return Preconditioned(net, gaussian).to(memory_format=torch.channels_last)
+
+
+def write(
+    path: Path, card: Card, model: Preconditioned, moments: Moments, features: dict[str, Tensor]
+) -> None:
+    tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
+    tensors |= {f"everything.{k}": v.float() for k, v in moments.everything._asdict().items()}
+    for field in Gaussian._fields:
+        stacked = torch.stack([getattr(gaussian, field) for gaussian in moments.classes]).float()
+        tensors[f"classes.{field}"] = stacked
+    tensors["classes.basis"] = (tensors["classes.basis"] @ tensors["everything.basis"].T).half()
+    tensors["class_averages"] = moments.class_averages.float()
+    tensors |= {f"features.{split}": value.half() for split, value in features.items()}
+    tensors = {name: value.contiguous() for name, value in tensors.items()}
+    with whole_file(path) as scratch:
+        save_file(tensors, scratch, {"ablate": card.model_dump_json()})
+
+
+def find(name: str, root: Path) -> Path:
+    """A shipped bundle by name, or a file by path (from `root`)."""
+    shipped = {path.stem: path for path in ZOO.glob("*.safetensors") if _is_bundle(path)}
+    if name in shipped:
+        return shipped[name]
+    path = root / name
+    if path.suffix == ".safetensors" and path.is_file():
+        return path
+    known = ", ".join(sorted(shipped)) or "none"
+    raise UserError(f"bundle {name!r} is neither shipped ({known}) nor a .safetensors file")
+
+
+def _is_bundle(path: Path) -> bool:
+    return not path.stem.endswith("-features")
+
+
+def read_card(path: Path) -> Card:
+    """The card alone, without the weights."""
+    try:
+        with safe_open(path, "pt") as file:
+            text = (file.metadata() or {}).get("ablate")
+        if text is None:
+            raise UserError(f"bundle {path}: a safetensors file, but not one of ablate's")
+        fields = json.loads(text)
+        if (found := fields.get("format") if isinstance(fields, dict) else None) != FORMAT:
+            raise UserError(f"bundle {path}: format {found}, this version reads {FORMAT}")
+        return Card.model_validate_json(text)
+    except (SafetensorError, OSError, json.JSONDecodeError, ValidationError) as error:
+        raise UserError(f"bundle {path}: cannot be read ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def read(path: Path) -> Bundle:
+    card = read_card(path)
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    try:
+        return _unpacked(card, file_hash(path), tensors)
+    except (KeyError, RuntimeError) as error:  # a tensor missing, or of another shape
+        reason = _first_line(error)
+        raise UserError(f"bundle {path}: its tensors do not fit its card ({reason})") from None
+
+
+def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bundle:
+    everything = Gaussian(*(tensors[f"everything.{field}"] for field in Gaussian._fields))
+    tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
+    parts = [tensors[f"classes.{field}"] for field in Gaussian._fields]
+    classes = [Gaussian(*row) for row in zip(*parts, strict=True)]
+    model = build_model(card.shape, card.recipe, everything)
+    weights = {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
+    model.net.load_state_dict(weights)
+    moments = Moments(everything, classes, tensors["class_averages"], card.shape[0])
+    features = {
+        name.removeprefix("features."): value
+        for name, value in tensors.items()
+        if name.startswith("features.")
+    }
+    return Bundle(card, content_hash, model.eval(), moments, features)
+
+
+def file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,0 +1,64 @@
+"""Feature extractors: small classifiers in safetensors files, known by the hash of their file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ablate.bundle import ZOO, file_hash
+from ablate.errors import UserError
+from ablate.files import whole_file
+from ablate.nets.classifier import Classifier
+
+BATCH = 256
+
+
+class Extractor(NamedTuple):
+    name: str
+    hash: str
+    net: Classifier
+    card: dict[str, Any]  # arguments, dataset, accuracy, command
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """uint8 -> [-1, 1], in the layout convolutions like."""
+    return (pixels.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def extract(extractor: Extractor, pixels: Tensor) -> Tensor:
+    """uint8 images, [N, C, H, W] -> features, [N, f], float32."""
+    return torch.cat([extractor.net.features(normalised(part)) for part in pixels.split(BATCH)])
+
+
+def save_extractor(path: Path, net: Classifier, card: dict[str, Any]) -> None:
+    weights = {name: value.contiguous() for name, value in net.state_dict().items()}
+    with whole_file(path) as scratch:
+        save_file(weights, scratch, {"ablate": json.dumps(card)})
+
+
+def shipped_path(dataset: str) -> Path:
+    return ZOO / f"{dataset}-features.safetensors"
+
+
+def load_extractor(path: Path) -> Extractor:
+    try:
+        with safe_open(path, "pt") as file:
+            card = json.loads((file.metadata() or {})["ablate"])
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        net = Classifier(**card["net"])
+        net.load_state_dict(weights)
+    except FileNotFoundError:
+        raise UserError(
+            f"extractor {path}: not there; make it with ablate train-features"
+        ) from None
+    except (SafetensorError, OSError, KeyError, TypeError, RuntimeError, ValueError) as error:
+        raise UserError(f"extractor {path}: cannot be read ({type(error).__name__})") from None
+    net = net.to(memory_format=torch.channels_last).eval()
+    return Extractor(path.stem, file_hash(path), net, card)

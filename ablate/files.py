@@ -1,0 +1,29 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A scratch path beside `path` that replaces it at the end of the block, in one step.
+
+    A kill leaves the old file, or none; never half of the new one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    scratch = Path(name)
+    try:
+        yield scratch
+        with scratch.open("rb") as written:
+            os.fsync(written.fileno())
+        scratch.chmod(0o644)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)

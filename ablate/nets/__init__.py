@@ -1,0 +1,1 @@
+"""Networks. Each takes images [B, C, H, W] and the log of the noise level, [B]."""

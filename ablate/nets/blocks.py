@@ -1,0 +1,76 @@
+"""The parts networks are made of."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def zeroed(layer: nn.Conv2d) -> nn.Conv2d:
+    """Start at zero, so that a residual branch begins as the identity."""
+    nn.init.zeros_(layer.weight)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(math.gcd(channels, 8), channels)
+
+
+class LevelEmbedding(nn.Module):
+    """log s, [B] -> [B, width]: sines of fixed frequencies, then two layers."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int, count: int = 16) -> None:
+        super().__init__()
+        # log s spans about 7 units: from half a period over all of it to some 8 per unit
+        self.register_buffer("frequencies", torch.logspace(-1, 2, count, base=4.0), False)
+        self.layers = nn.Sequential(nn.Linear(2 * count, width), nn.SiLU(), nn.Linear(width, width))
+
+    def forward(self, log_s: Tensor) -> Tensor:
+        angle = log_s[:, None] * self.frequencies
+        return functional.silu(self.layers(torch.cat([angle.sin(), angle.cos()], 1)))
+
+
+class ResidualBlock(nn.Module):
+    """Two 3×3 convolutions; the noise level scales and shifts between them (FiLM)."""
+
+    def __init__(self, inputs: int, outputs: int, embedding: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm_in, self.norm_mid = norm(inputs), norm(outputs)
+        self.conv_in = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.film = nn.Linear(embedding, 2 * outputs)
+        self.dropout = nn.Dropout(dropout)
+        self.conv_out = zeroed(nn.Conv2d(outputs, outputs, 3, padding=1))
+        self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
+
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        inner = self.conv_in(functional.silu(self.norm_in(h)))
+        scale, offset = self.film(embedding)[:, :, None, None].chunk(2, 1)
+        inner = functional.silu(self.norm_mid(inner) * (1 + scale) + offset)
+        out: Tensor = self.skip(h) + self.conv_out(self.dropout(inner))
+        return out
+
+
+class Attention(nn.Module):
+    """Self-attention over the pixels, as a residual branch."""
+
+    def __init__(self, channels: int, head: int = 32) -> None:
+        super().__init__()
+        self.head = math.gcd(channels, head)
+        self.norm = norm(channels)
+        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
+        self.out = zeroed(nn.Conv2d(channels, channels, 1))
+
+    def forward(self, h: Tensor) -> Tensor:
+        b, c, height, width = h.shape
+        split = self.qkv(self.norm(h)).reshape(b, 3, c // self.head, self.head, height * width)
+        q, k, v = split.transpose(3, 4).unbind(1)  # [B, heads, pixels, head]
+        mixed = functional.scaled_dot_product_attention(q, k, v)
+        out: Tensor = h + self.out(mixed.transpose(2, 3).reshape(b, c, height, width))
+        return out

@@ -1,0 +1,47 @@
+"""Between the paper's step k = 1..N-1 and the log of the noise level, log s.
+
+Everything in this package is conditioned on s; a network trained elsewhere may be indexed by k.
+With the paper's constant sigma, s = sigma √(k/N) and k = N (s/sigma)².
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ablate.processes import Process, level
+
+
+def log_level(process: Process, N: int, k: Tensor) -> Tensor:
+    """log s of step k: what to tell a network when training draws k."""
+    return level(process, k / N).log()
+
+
+def step(process: Process, N: int, log_s: Tensor) -> Tensor:
+    """The step k at which the noise level is s, a real number."""
+    return N * process.time(log_s.exp())
+
+
+class ByStep(nn.Module):
+    """Makes a network `net(image, k)` answer to `(image, log_s)`.
+
+    process, N: what k meant when it was trained. continuous: pass k as the real number it is, for
+    a network that embeds k by sines; otherwise the nearest whole step, for one with a table.
+    Levels that lie beyond the steps by more than half a step are refused: the network never saw
+    them, and its last row in their place would be a wrong score without a sign of it.
+    """
+
+    def __init__(self, net: nn.Module, process: Process, N: int, continuous: bool = False) -> None:
+        super().__init__()
+        self.net, self.process, self.N, self.continuous = net, process, N, continuous
+
+    def forward(self, image: Tensor, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
+        k = step(self.process, self.N, log_s)
+        nearest = k.round()
+        if bool(((nearest < 1) | (nearest > self.N - 1)).any()):
+            low, high = float(k.min()), float(k.max())
+            raise ValueError(
+                f"noise levels must lie at steps 1 to {self.N - 1}, not {low:.4g} to {high:.4g}"
+            )
+        k = k if self.continuous else nearest.long()
+        out: Tensor = self.net(image, k) if labels is None else self.net(image, k, labels)
+        return out

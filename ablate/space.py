@@ -1,0 +1,96 @@
+"""Where a searched knob may lie."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Scalar = str | int | float
+FINITE_STEPS = 10_000
+"""A grid axis longer than this is taken for a mistake."""
+
+
+class Model(BaseModel):
+    """Frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def short_form(value: Any) -> Any:
+    """`[a, b]` is short for `{ choices = [a, b] }`."""
+    return {"choices": value} if isinstance(value, list) else value
+
+
+class Domain(Model):
+    """Where a searched knob may lie: choices, or a range; both ends belong to it."""
+
+    choices: tuple[Scalar, ...] | None = None
+    low: int | float | None = None
+    high: int | float | None = None
+    log: bool = False
+    step: int | float | None = None
+    when: dict[str, tuple[Scalar, ...]] = Field(
+        default_factory=dict
+    )  # other knob -> values that make this one apply
+
+    @model_validator(mode="before")
+    @classmethod
+    def _when_is_a_list(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("when"), dict):
+            when = {k: v if isinstance(v, list | tuple) else [v] for k, v in data["when"].items()}
+            return {**data, "when": when}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Domain:
+        ranged = self.low is not None or self.high is not None
+        if (self.choices is None) == (not ranged):
+            raise ValueError("give either choices or low and high")
+        if self.choices is not None:
+            if not self.choices:
+                raise ValueError("choices is empty")
+            if len(set(self.choices)) < len(self.choices):
+                raise ValueError(f"choices repeat: {list(self.choices)}")
+            if self.log or self.step is not None:
+                raise ValueError("log and step belong to a range, not to choices")
+            return self
+        if self.low is None or self.high is None:
+            raise ValueError("a range needs both low and high")
+        self._check_range(self.low, self.high)
+        return self
+
+    def _check_range(self, low: float, high: float) -> None:
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"low = {low} and high = {high} must be finite")
+        if not low < high:
+            raise ValueError(f"empty range: low = {low} is not below high = {high}")
+        if self.log and (low <= 0 or self.step is not None):
+            raise ValueError(f"a log range needs low > 0 (here {low}) and takes no step")
+        if self.step is not None and not 0 < self.step <= high - low:
+            raise ValueError(f"step = {self.step} must be positive and fit into the range")
+        if self.whole and not isinstance(self.step, int | None):
+            raise ValueError(f"step = {self.step} in a range of whole numbers")
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def ends(self) -> tuple[Scalar, ...]:
+        """Values that must all be valid for the domain to be."""
+        return self.choices or (self.low, self.high)  # type: ignore[return-value]
+
+    def values(self) -> tuple[Scalar, ...] | None:
+        """All of them, or None where they cannot be counted."""
+        if self.choices is not None:
+            return self.choices
+        assert self.low is not None
+        assert self.high is not None
+        step = self.step or (1 if self.whole else None)
+        if (
+            step is None
+            or (count := math.floor((self.high - self.low) / step + 1e-9)) > FINITE_STEPS
+        ):
+            return None
+        return tuple(self.low + i * step for i in range(count + 1))

@@ -1,0 +1,40 @@
+"""What several tests share: one thread, the digits, and one tiny bundle made once per session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ablate.build import make_bundle
+from ablate.data import Dataset, load
+from ablate.recipe import Net, Recipe
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Sums over several threads differ in their last bits from sums over one."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def digits() -> Dataset:
+    return load("digits")
+
+
+@pytest.fixture(scope="session")
+def tiny_recipe() -> Recipe:
+    """Everything a recipe can have, as small as it goes."""
+    net = Net(widths=(8,), blocks=1, dropout=0.1)
+    sizes = {"steps": 15, "batch": 32, "warmup": 3, "rate": 3e-3, "rank": 64, "class_rank": 16}
+    return Recipe(dataset="digits", s_min=0.002, s_max=3.0, weight_decay=0.01, net=net, **sizes)
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of digits: its numbers mean little, its parts are all there."""
+    folder = tmp_path_factory.mktemp("bundle")
+    path = folder / "tiny.safetensors"
+    make_bundle("tiny", tiny_recipe, folder / "tiny.pt", path)
+    return path

@@ -1,0 +1,229 @@
+"""FID and KID against closed forms, brute force and two references; the protocol of a number."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from torch import Tensor, nn
+
+from ablate.errors import UserError
+from ablate.metrics.frechet import Statistics, features_to_statistics, statistics_to_fid
+from ablate.metrics.kernel import features_to_kid, mean_of_pairs
+from ablate.metrics.protocol import Protocol, require_same
+from tests.beds import generator, normal
+
+
+def features(count: int, width: int, seed: int) -> Tensor:
+    """Correlated, off centre."""
+    return 0.5 + normal((count, width), seed) @ normal((width, width), seed + 1) / width**0.5
+
+
+def statistics(mean: list[float], covariance: list[list[float]]) -> Statistics:
+    return Statistics(*(torch.tensor(part, dtype=torch.float64) for part in (mean, covariance)))
+
+
+# --- Fréchet ------------------------------------------------------------------------------------
+
+
+def test_statistics_are_numpys():
+    found = features_to_statistics(features(50, 6, 1).float())
+    rows = features(50, 6, 1).float().double().numpy()
+    np.testing.assert_allclose(found.mean, rows.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, np.cov(rows, rowvar=False), rtol=1e-12)
+
+
+def test_fid_of_diagonal_gaussians():
+    """‖m_a - m_b‖² + Σ (√a_i - √b_i)², with a direction in which one has no spread at all."""
+    a, b = torch.tensor([4.0, 9, 0, 1]).double(), torch.tensor([1.0, 16, 25, 1]).double()
+    first = Statistics(torch.tensor([0.0, 1, 2, 3]).double(), a.diag())
+    second = Statistics(torch.tensor([1.0, 1, 0, 3]).double(), b.diag())
+    assert statistics_to_fid(first, second) == pytest.approx((1 + 4) + (1 + 1 + 25 + 0), rel=1e-12)
+
+
+def test_fid_of_gaussians_whose_covariances_do_not_commute():
+    """In two dimensions tr (AB)^½ = √(tr AB + 2 √det AB), by Cayley-Hamilton."""
+    first = statistics([0.3, -1.0], [[2.0, 0.6], [0.6, 1.0]])
+    second = statistics([0.0, 0.5], [[0.5, -0.4], [-0.4, 3.0]])
+    a, b = first.covariance, second.covariance
+    assert not torch.allclose(a @ b, b @ a)
+    product = a @ b
+    root = torch.sqrt(product.trace() + 2 * torch.det(product).sqrt())
+    expected = 0.09 + 2.25 + float(a.trace() + b.trace() - 2 * root)
+    assert statistics_to_fid(first, second) == pytest.approx(expected, rel=1e-12)
+
+
+def test_fid_of_scaled_gaussian():
+    """C_b = c² C_a: tr C (1 - c)², full matrices, 64 dimensions."""
+    covariance = features_to_statistics(features(500, 64, 3)).covariance
+    zero = torch.zeros(64, dtype=torch.float64)
+    found = statistics_to_fid(Statistics(zero, covariance), Statistics(zero, 2.25 * covariance))
+    assert found == pytest.approx(0.25 * float(covariance.trace()), rel=1e-10)
+
+
+def test_fid_agrees_with_the_reference_formula():
+    """scipy.linalg.sqrtm of C_a C_b, as the original implementation has it."""
+    a, b = features(400, 24, 5), 1.3 * features(300, 24, 7) + 0.1
+    first, second = features_to_statistics(a), features_to_statistics(b)
+    root = scipy.linalg.sqrtm(first.covariance.numpy() @ second.covariance.numpy())
+    traces = np.trace(first.covariance.numpy() + second.covariance.numpy() - 2 * root.real)
+    expected = float(((first.mean - second.mean) ** 2).sum()) + traces
+    assert statistics_to_fid(first, second) == pytest.approx(expected, rel=1e-8)
+
+
+class Flat(nn.Module):
+    """The simplest extractor: a pixel is a feature."""
+
+    num_features = 24
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image.flatten(1)
+
+
+def test_fid_agrees_with_torchmetrics():
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+    a, b = features(400, 24, 9), 1.3 * features(300, 24, 11) + 0.1
+    metric = FrechetInceptionDistance(Flat(), normalize=True)
+    for part in b.split(100):
+        metric.update(part.view(-1, 1, 4, 6), real=True)
+    metric.update(a.view(-1, 1, 4, 6), real=False)
+    ours = statistics_to_fid(features_to_statistics(a), features_to_statistics(b))
+    assert ours == pytest.approx(float(metric.compute()), rel=1e-8)
+
+
+def test_fid_of_itself_is_zero_even_when_singular():
+    """30 rows in 64 dimensions: 35 eigenvalues are rounding, and none may turn into a NaN.
+
+    √ turns rounding of 1e-16 tr C into 1e-8; 35 of those, relative to the trace.
+    """
+    one = features_to_statistics(features(30, 64, 13))
+    assert abs(statistics_to_fid(one, one)) < 35 * 2e-8 * float(one.covariance.trace())
+
+
+def test_fid_is_symmetric_and_scales_by_the_square():
+    a, b = features(300, 16, 15), 1.5 * features(200, 16, 17)
+    first, second = features_to_statistics(a), features_to_statistics(b)
+    there = statistics_to_fid(first, second)
+    assert statistics_to_fid(second, first) == pytest.approx(there, rel=1e-9)
+    larger = statistics_to_fid(features_to_statistics(3 * a), features_to_statistics(3 * b))
+    assert larger == pytest.approx(9 * there, rel=1e-9)
+
+
+# --- kernel -------------------------------------------------------------------------------------
+
+
+def brute_force(a: Tensor, b: Tensor) -> float:
+    """(1/(n(n-1))) Σ_{i≠j} k(a_i, a_j) + the same of b - (2/(nm)) Σ k(a_i, b_j), by loops."""
+
+    def k(x: Tensor, y: Tensor) -> float:
+        return (sum(p * q for p, q in zip(x.tolist(), y.tolist(), strict=True)) / len(x) + 1) ** 3
+
+    def within(rows: Tensor) -> float:
+        pairs = [k(x, y) for i, x in enumerate(rows) for j, y in enumerate(rows) if i != j]
+        return sum(pairs) / len(pairs)
+
+    across = [k(x, y) for x in a for y in b]
+    return within(a) + within(b) - 2 * sum(across) / len(across)
+
+
+def test_kid_is_the_double_sum():
+    a, b = features(12, 5, 21), 1.4 * features(9, 5, 23)
+    assert features_to_kid(a, b) == pytest.approx(brute_force(a, b), rel=1e-10)
+
+
+def test_kid_agrees_with_torchmetrics():
+    """One subset of everything; the metric's shuffle then changes the order of sums alone."""
+    from torchmetrics.image.kid import KernelInceptionDistance
+
+    a, b = features(60, 24, 25), 1.2 * features(60, 24, 27)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it keeps all features
+        metric = KernelInceptionDistance(Flat(), subsets=1, subset_size=60, normalize=True)
+    metric.update(b.view(-1, 1, 4, 6), real=True)
+    metric.update(a.view(-1, 1, 4, 6), real=False)
+    with torch.random.fork_rng(devices=[]):  # it shuffles by the global generator
+        expected = float(metric.compute()[0])
+    assert features_to_kid(a, b) == pytest.approx(expected, rel=1e-10)
+
+
+def test_kid_is_unbiased():
+    """Generator = data, 200 times over, small and unequal sets: the mean is zero.
+
+    Also the check of the check: with the diagonal left in (the biased form) the mean is far off.
+    """
+    sets = [(normal((20, 8), 2 * i), normal((30, 8), 2 * i + 1)) for i in range(200)]
+    values = torch.tensor([features_to_kid(a, b) for a, b in sets]).double()
+    error = float(values.std()) / math.sqrt(len(values))
+    assert abs(float(values.mean())) < 4 * error
+    # k(a, a) has mean E(‖a‖²/f + 1)³ ≥ 8 where pairs have about 1: each set adds some 7/n
+    assert 20 * error < 7 / 20
+
+
+def test_kid_grows_with_the_distance():
+    """A shift of every feature by 0.5 is far outside the noise of zero."""
+    a, b = normal((100, 8), 31), normal((100, 8), 32)
+    shifts = [features_to_kid(a + shift, b) for shift in (0.0, 0.5, 1.0)]
+    assert shifts[1] > 10 * abs(shifts[0])
+    assert shifts[2] > shifts[1]
+
+
+def test_known_part_of_the_reference_changes_nothing():
+    a, b = features(40, 8, 33), features(50, 8, 35)
+    assert features_to_kid(a, b, mean_of_pairs(b)) == features_to_kid(a, b)
+    assert features_to_kid(a, b, mean_of_pairs(b) + 1) == pytest.approx(features_to_kid(a, b) + 1)
+
+
+def test_distances_do_not_depend_on_order_or_batch():
+    """A sum in another order: float64 rounding, 1e-16 of terms of size 1 to 100, over 1e4 pairs."""
+    a, b = features(70, 12, 37), 1.2 * features(90, 12, 39)
+    mixed_a = a[torch.randperm(70, generator=generator(1))]
+    mixed_b = b[torch.randperm(90, generator=generator(2))]
+    assert features_to_kid(mixed_a, mixed_b) == pytest.approx(features_to_kid(a, b), rel=1e-9)
+    fid = statistics_to_fid(features_to_statistics(a), features_to_statistics(b))
+    mixed = statistics_to_fid(features_to_statistics(mixed_a), features_to_statistics(mixed_b))
+    assert mixed == pytest.approx(fid, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_distances_are_computed_in_float64(dtype):
+    """Features stored short are first made long: no sum is taken in their own precision."""
+    a, b = features(60, 12, 41).to(dtype), features(60, 12, 43).to(dtype)
+    assert features_to_kid(a, b) == features_to_kid(a.double(), b.double())
+    assert mean_of_pairs(a) == mean_of_pairs(a.double())
+    short, long = features_to_statistics(a), features_to_statistics(a.double())
+    assert all(torch.equal(x, y) for x, y in zip(short, long, strict=True))
+
+
+# --- protocol -----------------------------------------------------------------------------------
+
+PROTOCOL = Protocol("digits-features", "6fe1", "none", True, "digits/train", "ca7d", 1438, 1000)
+OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/heldout", "0000", 359, 999)
+
+
+@pytest.mark.parametrize("field", Protocol._fields)
+def test_every_field_counts(field):
+    changed = PROTOCOL._replace(**{field: getattr(OTHER, field)})
+    assert changed.hash != PROTOCOL.hash
+    with pytest.raises(UserError) as caught:
+        require_same(PROTOCOL, changed)
+    text = str(caught.value)
+    assert f"{field}: {getattr(PROTOCOL, field)} against {getattr(OTHER, field)}" in text
+    assert not any(f"{other}: " in text for other in Protocol._fields if other != field)
+
+
+def test_equal_protocols_are_let_through_and_the_hash_is_pinned():
+    """The hash stands in MLflow beside old numbers: it must not change from version to version."""
+    require_same(PROTOCOL, Protocol(*PROTOCOL))
+    assert Protocol(*PROTOCOL).hash == PROTOCOL.hash == "270537cd"
+
+
+def test_all_that_differs_is_said_at_once():
+    with pytest.raises(UserError) as caught:
+        require_same(PROTOCOL, OTHER)
+    assert str(caught.value).count(" against ") == len(Protocol._fields)
+    assert "\n" not in str(caught.value)
