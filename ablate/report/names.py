@@ -47,7 +47,9 @@ def estimate(trial: Trial, metric: str) -> Estimate | None:
     """What a trial measured, None if it did not."""
     if metric not in trial.metrics:
         return None
-    return Estimate(trial.metrics[metric], trial.intervals.get(metric))
+    # the spread of a duration over seeds tells of the machine, not of the configuration
+    half = None if metric == "seconds" else trial.intervals.get(metric)
+    return Estimate(trial.metrics[metric], half)
 
 
 def in_order(knobs: set[str]) -> list[str]:

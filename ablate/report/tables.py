@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ablate.record import StudyRecord, Trial, Value
+from ablate.record import INTERVAL, StudyRecord, Trial, Value
 from ablate.report.names import (
     Estimate,
     Item,
@@ -83,15 +83,17 @@ def knob_values(trials: Iterable[Trial], knob: str) -> list[Value]:
 
 
 def varied(record: StudyRecord) -> list[str]:
-    """The knobs that took more than one value."""
+    """The knobs that took more than one value; delta only where r does not say it all."""
     knobs = in_order({knob for t in record.trials for knob in t.params})
-    return [knob for knob in knobs if len(knob_values(record.trials, knob)) > 1]
+    several = [knob for knob in knobs if len(knob_values(record.trials, knob)) > 1]
+    return [knob for knob in several if knob != "delta" or "r" not in several]
 
 
 def fixed(record: StudyRecord) -> dict[str, Value]:
     """The knobs that took one value, with it."""
-    knobs = in_order({knob for t in record.trials for knob in t.params} - set(varied(record)))
-    return {knob: knob_values(record.trials, knob)[0] for knob in knobs}
+    knobs = in_order({knob for t in record.trials for knob in t.params})
+    values = {knob: knob_values(record.trials, knob) for knob in knobs}
+    return {knob: found[0] for knob, found in values.items() if len(found) == 1}
 
 
 def is_scale(values: list[Value]) -> bool:
@@ -237,9 +239,15 @@ def _ranks(record: StudyRecord) -> dict[int, int]:
     return {trial.number: rank for rank, trial in enumerate(ranking(record), 1)}
 
 
+def _yardstick(measured: dict[str, float], metric: str) -> Estimate | None:
+    if metric not in measured:
+        return None
+    return Estimate(measured[metric], measured.get(metric + INTERVAL))
+
+
 def _apart(record: StudyRecord, names: list[str]) -> list[Row]:
     return [
-        (label, *(Estimate(measured[m]) if m in measured else None for m in names))
+        (label, *(_yardstick(measured, m) for m in names))
         for label, measured in record.yardsticks.items()
         if any(m in measured for m in names)
     ]

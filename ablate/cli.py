@@ -1,0 +1,271 @@
+"""The command line: thin. Heavy imports happen inside the commands, so that --help is quick."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from typer.exceptions import TyperException
+
+from ablate import __version__
+from ablate.errors import UserError
+from ablate.home import Home
+
+if TYPE_CHECKING:
+    from ablate.record import StudyRecord
+    from ablate.spec import Study
+
+app = typer.Typer(
+    name="ablate",
+    help="Ablation studies for diffusion models with multiplicative noise.",
+    epilog="Example: ablate study digits-adls && ablate report digits-adls",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str, typer.Argument(help="A study's name (see `ablate list`) or a .toml file.")]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", help="smoke, quick or full. Default: quick on a CPU, full on a GPU."),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    root: Annotated[
+        Path,
+        typer.Option(envvar="ABLATE_ROOT", help="Where studies/, mlruns/ and reports/ are."),
+    ] = Path(),
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    context.obj = Home(root.resolve())
+    if version:
+        print(f"ablate {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command(epilog="Example: ablate study digits-adls --budget smoke")
+def study(
+    context: typer.Context,
+    name: Name,
+    budget: BudgetOption = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Total number of trials, in place of the budget's.")
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Run a study, or continue it to its total number of trials."""
+    from ablate import study as runner
+    from ablate.console import StudyBar, console, plural
+    from ablate.device import resolve
+    from ablate.lab import prepare
+    from ablate.record import Objective
+
+    home: Home = context.obj
+    device = resolve(device)
+    spec = _read(home, name, budget, device, trials)
+    lab = prepare(spec, home, device)
+    chosen = "" if budget else f", the default on {device}"
+    console.print(f"{spec.name}: {spec.question}", highlight=False)
+    console.print(
+        f"budget {spec.budget}{chosen}: {plural(spec.trials, 'trial')} of"
+        f" {plural(len(spec.seeds), 'seed')} and {spec.samples} samples, by {spec.method}",
+        highlight=False,
+    )
+    objectives = [Objective(o.metric, o.direction) for o in spec.objectives]
+    with StudyBar(spec.name, objectives) as bar:
+        outcome = runner.run(lab, home, bar)
+    if outcome.ran == 0:
+        console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
+    for number, reason in outcome.failures:
+        print(f"trial {number} failed: {reason}", file=sys.stderr)
+    console.print(f"next: ablate results {name}, ablate report {name}, ablate ui", highlight=False)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: ablate results digits-adls --json")
+def results(
+    context: typer.Context,
+    name: Name,
+    budget: BudgetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A list of objects.")] = False,
+) -> None:
+    """Print a study's trials, best first."""
+    from ablate.console import print_json, print_results, trial_rows
+
+    record = _record(context.obj, name, budget)
+    if as_json:
+        print_json(trial_rows(record))
+    else:
+        print_results(record)
+
+
+@app.command("list", epilog="Example: ablate list")
+def list_studies(context: typer.Context) -> None:
+    """List the studies with their question and state."""
+    from ablate.console import print_studies
+
+    home: Home = context.obj
+    print_studies([(name, *_question_and_state(home, name)) for name in home.toml_files()])
+
+
+@app.command(epilog="Example: ablate show digits-adls --budget quick")
+def show(context: typer.Context, name: Name, budget: BudgetOption = None) -> None:
+    """Print a study as it would be run: every default filled in, as JSON."""
+    from ablate.device import resolve
+
+    print(_read(context.obj, name, budget, resolve("auto")).model_dump_json(indent=1))
+
+
+@app.command(epilog="Example: ablate report digits-adls")
+def report(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Studies; all that were run when left out.")
+    ] = None,
+    budget: BudgetOption = None,
+) -> None:
+    """Write reports/<study>/: index.html, report.md, tables and figures, from MLflow alone."""
+    from ablate.report import render
+    from ablate.tracking import Reader
+
+    home: Home = context.obj
+    reader = Reader(home)
+    for name in names or reader.names():
+        record = _record(home, name, budget)
+        print(render.write(record, reader.fetch, home.reports / record.name))
+
+
+@app.command(epilog="Example: ablate ui --port 5000")
+def ui(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="On 127.0.0.1.")] = 5000,
+) -> None:
+    """Open the MLflow UI over this root's studies (Ctrl-C ends it)."""
+    from ablate.ui import serve
+
+    serve(context.obj, port)
+
+
+@app.command(epilog="Example: ablate train digits")
+def train(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A file of studies/train by name, or a path.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Bundle to write. Default: mlruns/bundles/NAME.safetensors.")
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Train a score model and pack it into a bundle; continues after an interruption."""
+    from ablate.build import make_bundle, read_recipe
+    from ablate.console import training_bar
+    from ablate.device import resolve
+
+    home: Home = context.obj
+    path = home.find_toml(name, "train")
+    recipe, name = read_recipe(path), path.stem
+    target = _target(out, home.mlruns / "bundles" / f"{name}.safetensors")
+    checkpoint = home.mlruns / "training" / f"{name}.pt"
+    with training_bar(f"train {name}", recipe.steps, "steps") as tick:
+        trained = make_bundle(name, recipe, checkpoint, target, resolve(device), tick)
+    checkpoint.unlink(missing_ok=True)
+    for s, error in trained.heldout_error.items():
+        print(f"held-out error at s = {s:<5g} {error:.3e}")
+    print(target)
+
+
+@app.command("train-features", epilog="Example: ablate train-features digits")
+def train_features(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Argument(help="A dataset's name.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write. Default: mlruns/bundles/DATASET-features.safetensors."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1)] = 60,
+) -> None:
+    """Train the small classifier whose features FID and KID are measured in."""
+    from ablate.build import make_extractor
+    from ablate.console import training_bar
+
+    home: Home = context.obj
+    target = _target(out, home.mlruns / "bundles" / f"{dataset}-features.safetensors")
+    with training_bar(f"train-features {dataset}", epochs, "epochs") as tick:
+        accuracy = make_extractor(dataset, target, epochs, tick)
+    print(f"held-out accuracy {accuracy:.2%}\n{target}")
+
+
+def _target(out: Path | None, default: Path) -> Path:
+    target = out or default
+    if target.suffix != ".safetensors":
+        raise UserError(f"--out {target}: must end in .safetensors")
+    return target
+
+
+def _read(
+    home: Home, name: str, budget: str | None, device: str, trials: int | None = None
+) -> Study:
+    from ablate import spec
+
+    default = "quick" if device == "cpu" else "full"
+    return spec.read(home.find_toml(name), budget or default, trials)
+
+
+def _record(home: Home, name: str, budget: str | None) -> StudyRecord:
+    from ablate.tracking import Reader
+
+    name = Path(name).stem if name.endswith(".toml") else name
+    record = Reader(home).latest(name, budget)
+    if record is None:
+        which = f" with budget {budget}" if budget else ""
+        raise UserError(f"study {name!r} has not been run{which} under {home.root}")
+    return record
+
+
+def _question_and_state(home: Home, name: str) -> tuple[str, str]:
+    from ablate import spec
+
+    question = spec.question(home.find_toml(name))
+    if not home.has_record():
+        return question, "not run"
+    from ablate.tracking import Reader
+
+    record = Reader(home).latest(name)
+    if record is None:
+        return question, "not run"
+    done = sum(trial.state not in ("running", "interrupted") for trial in record.trials)
+    return question, f"{record.budget}: {done} of {record.planned} trials"
+
+
+INTERRUPTED = 130
+"""What Typer returns after Ctrl-C: 128 + SIGINT."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    """SIGTERM is handled as Ctrl-C is: what is open is closed."""
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            print("interrupted; the same command continues", file=sys.stderr)
+    except UserError as error:
+        code = _complain(str(error))
+    except TyperException as error:
+        code = _complain(f"{error.format_message()} (see ablate --help)")
+    sys.exit(code or 0)
+
+
+def _complain(text: str) -> int:
+    print("error: " + " ".join(text.split()), file=sys.stderr)
+    return 2

@@ -1,0 +1,158 @@
+"""What a person sees while work is going on and after it: bars, lines and tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from ablate.record import Objective, StudyRecord, Trial
+from ablate.report.tables import varied
+
+console = Console()
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[news]}"),
+        console=console,
+        disable=not sys.stdout.isatty(),
+    )
+
+
+class StudyBar:
+    """A study's progress: a bar in a terminal, one line a trial elsewhere."""
+
+    def __init__(self, name: str, objectives: list[Objective]) -> None:
+        self._name, self._objective = name, objectives[0]
+        self._best: float | None = None
+        self._progress = _progress()
+        self._done = self._total = 0
+
+    def __enter__(self) -> StudyBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def began(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
+        self._task = self._progress.add_task(
+            self._name, total=total, completed=done, count=self._count(), news=""
+        )
+
+    def advanced(self, share: float) -> None:
+        self._progress.advance(self._task, share)
+
+    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None:
+        self._done += 1
+        metric, direction = self._objective
+        if state == "complete":
+            better = min if direction == "minimize" else max
+            value = metrics[metric]
+            self._best = value if self._best is None else better(self._best, value)
+        best = "" if self._best is None else f"best {metric} {self._best:.4g}"
+        self._progress.update(self._task, completed=self._done, count=self._count(), news=best)
+        if self._progress.disable:
+            shown = f"{metric} {metrics[metric]:.4g}" if metric in metrics else ""
+            print(f"trial {number:3d}  {state:9s} {shown:16s} {self._count()}  {best}", flush=True)
+
+    def _count(self) -> str:
+        return f"{self._done}/{self._total} trials"
+
+
+@contextmanager
+def training_bar(name: str, total: int, unit: str) -> Iterator[Callable[[int, float], None]]:
+    """Yields `tick(step, loss)`."""
+    progress = _progress()
+    with progress:
+        task = progress.add_task(name, total=total, count="", news="")
+
+        def tick(step: int, loss: float) -> None:
+            text = f"{step}/{total} {unit}"
+            progress.update(task, completed=step, count=text, news=f"loss {loss:.4f}")
+            if progress.disable and (step == total or step % max(1, total // 20) == 0):
+                print(f"{name}  {text}  loss {loss:.4f}", flush=True)
+
+        yield tick
+
+
+def trial_rows(record: StudyRecord) -> list[dict[str, object]]:
+    """The trials as plain objects: what `ablate results --json` prints."""
+    return [
+        {
+            "number": trial.number,
+            "state": trial.state,
+            "params": trial.params,
+            "metrics": trial.metrics,
+            "intervals": trial.intervals,
+            "nfe": trial.metrics.get("nfe"),
+            "seconds": trial.metrics.get("seconds"),
+            "reason": trial.reason,
+        }
+        for trial in record.trials
+    ]
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=1))
+
+
+def print_results(record: StudyRecord) -> None:
+    """Best first, then the rest; only the knobs that vary."""
+    ranked = record.ranked()
+    rest = [trial for trial in record.trials if trial not in ranked]
+    knobs = varied(record)
+    metrics = list(dict.fromkeys([*(o.metric for o in record.objectives), "kid", "fid", "nfe"]))
+    title = f"{record.name} ({record.budget}): {record.question}"
+    table = Table("trial", *knobs, *metrics, title=title, title_justify="left")
+    for trial in ranked:
+        table.add_row(
+            str(trial.number),
+            *(str(trial.params.get(knob, "")) for knob in knobs),
+            *(_with_interval(trial, metric) for metric in metrics),
+        )
+    console.print(table)
+    for trial in rest:
+        text = f"trial {trial.number} {trial.state}: {trial.reason or ''}"
+        console.print(text, highlight=False)
+    for name, found in record.yardsticks.items():
+        shown = ", ".join(f"{m} {found[m]:.4g}" for m in metrics if m in found)
+        console.print(f"yardstick: {name}: {shown}", highlight=False)
+
+
+def print_studies(rows: list[tuple[str, str, str]]) -> None:
+    table = Table("study", "question", "state")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _with_interval(trial: Trial, metric: str) -> str:
+    if metric not in trial.metrics:
+        return ""
+    width = trial.intervals.get(metric)
+    value = f"{trial.metrics[metric]:.4g}"
+    return f"{value} ± {width:.2g}" if width else value

@@ -1,0 +1,104 @@
+"""What the cells of a study share, loaded and checked before any work starts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ablate import bundle as bundles
+from ablate import data
+from ablate.errors import UserError
+from ablate.extractor import Extractor, extract, load_extractor, shipped_path
+from ablate.home import Home
+from ablate.inits import INITS, PAPER_FITS, Source
+from ablate.record import INTERVAL, summarise
+from ablate.samplers.noise import start_numbers
+from ablate.spec import Study
+from ablate.trial import Reference, make_reference, measure
+
+
+class Lab(NamedTuple):
+    study: Study
+    bundle: bundles.Bundle
+    extractor: Extractor
+    reference: Reference
+    source: Source
+    device: str
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that decides the study's results."""
+        return self.study.identity(self.bundle.hash, self.extractor.hash)
+
+    @property
+    def key(self) -> str:
+        return f"{self.study.name}/{self.study.budget}/{self.identity}"
+
+
+def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:
+    """Everything that can be wrong with a study's surroundings is found here."""
+    path = bundles.find(study.bundle, home.root)
+    card = bundles.read_card(path)
+    _check_noise_range(study, card)
+    extractor = load_extractor(shipped_path(card.dataset))
+    bundle = bundles.read(path)
+    reference = make_reference(bundle, extractor, study.reference, study.samples)
+    return Lab(study, bundle, extractor, reference, _source(study, bundle), device)
+
+
+def _check_noise_range(study: Study, card: bundles.Card) -> None:
+    """Refuse noise levels that the network was not trained for."""
+    for params in study.corners():
+        high, low = study.settings(params).noise_range()
+        if high > card.s_max * (1 + 1e-9) or low < card.s_min * (1 - 1e-9):
+            knobs = ", ".join(f"{k} = {v}" for k, v in params.items())
+            raise UserError(
+                f"bundle {card.name}: trained for noise levels {card.s_min} to {card.s_max},"
+                f" study {study.name} asks for {low:.4g} to {high:.4g} [{knobs}]"
+            )
+
+
+def _source(study: Study, bundle: bundles.Bundle) -> Source:
+    dataset, fit, images = bundle.card.dataset, PAPER_FITS.get(bundle.card.dataset), None
+    wanted = study.values("init")
+    if "lognormal-paper" in wanted and fit is None:
+        known = ", ".join(PAPER_FITS)
+        raise UserError(
+            f"study {study.name}: init 'lognormal-paper': the paper has no fit for {dataset},"
+            f" only for {known}"
+        )
+    if "forward-data" in wanted:
+        pixels = data.load(dataset).train.pixels
+        images = data.to_unit_interval_plus_one(pixels).flatten(1).log()
+    return Source(bundle.moments, fit, images)
+
+
+def yardsticks(lab: Lab) -> dict[str, dict[str, float]]:
+    """What to hold the trials against, measured as they are: name -> metrics.
+
+    Real held-out images are as good as it gets; Gaussians fitted to each class are what can be had
+    without any network.
+    """
+    heldout = lab.bundle.features["heldout"]
+    count = min(lab.study.samples, len(heldout))
+    real, fitted = [], []
+    for seed in lab.study.seeds:
+        order = torch.randperm(len(heldout), generator=torch.Generator().manual_seed(seed))
+        real.append(measure(heldout[order[:count]], lab.reference))
+        fitted.append(measure(_without_network(lab, seed), lab.reference))
+    suffix = "" if count == lab.study.samples else f" (only {count})"
+    found = {f"held-out images{suffix}": real, "class-gaussian without network": fitted}
+    return {name: _with_intervals(rows) for name, rows in found.items()}
+
+
+def _without_network(lab: Lab, seed: int) -> torch.Tensor:
+    size = lab.bundle.moments.everything.mean.numel()
+    u, z = start_numbers(seed, range(lab.study.samples), size)
+    x = INITS["class-gaussian"](lab.source, 0.0, u, z).exp().view(-1, *lab.bundle.card.shape)
+    return extract(lab.extractor, data.to_pixels(x)[0])
+
+
+def _with_intervals(rows: list[dict[str, float]]) -> dict[str, float]:
+    means, widths = summarise(rows)
+    return means | {name + INTERVAL: width for name, width in widths.items()}

@@ -1,0 +1,176 @@
+"""Cells: one configuration, one seed -> images -> features -> metrics.
+
+Images are drawn in batches of one fixed size, the last one padded: convolution kernels differ by
+batch size, so this is what makes a cell's numbers repeat to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ablate import inits
+from ablate.bundle import Bundle
+from ablate.data import to_pixels
+from ablate.errors import UserError
+from ablate.extractor import Extractor, extract
+from ablate.grids import Level
+from ablate.metrics.frechet import Statistics, features_to_statistics, statistics_to_fid
+from ablate.metrics.kernel import features_to_kid, mean_of_pairs
+from ablate.metrics.protocol import Protocol
+from ablate.samplers.drive import FLIP_SHARE, Drawn, Limits, drive
+from ablate.samplers.noise import StepNoise, start_numbers
+from ablate.settings import Settings
+
+BATCH = 128
+KEPT_IMAGES = 64
+STRIP_ROWS, STRIP_FRAMES = 4, 10
+
+
+class Reference(NamedTuple):
+    """The set of real images that samples are measured against."""
+
+    features: Tensor  # [M, f]
+    statistics: Statistics
+    within: float  # its own part of KID
+    protocol: Protocol
+
+
+class Drawing(NamedTuple):
+    pixels: Tensor  # uint8, [N, C, H, W]; fewer than asked for if diverged
+    strip: Tensor  # uint8, the first samples on their way, [rows, frames, C, H, W]
+    nfe: int
+    clamp_rate: float
+    flip_rate: float
+    reason: str | None  # of divergence
+
+
+class CellResult(NamedTuple):
+    metrics: dict[str, float]
+    drawing: Drawing
+    features: Tensor  # float16, [N, f]
+    reason: str | None
+
+
+def make_reference(bundle: Bundle, extractor: Extractor, split: str, samples: int) -> Reference:
+    """From the features that travel with the bundle; no dataset is needed."""
+    if bundle.card.extractor != extractor.hash:
+        raise UserError(
+            f"bundle {bundle.card.name}: its features were made by extractor"
+            f" {bundle.card.extractor}, not by {extractor.name} {extractor.hash}"
+        )
+    features = bundle.features[split]
+    protocol = Protocol(
+        extractor=extractor.name,
+        extractor_hash=extractor.hash,
+        resize="none",
+        quantised=True,
+        reference=f"{bundle.card.dataset}/{split}",
+        reference_hash=bundle.card.dataset_hash,
+        reference_count=len(features),
+        samples=samples,
+    )
+    return Reference(features, features_to_statistics(features), mean_of_pairs(features), protocol)
+
+
+def measure(features: Tensor, reference: Reference) -> dict[str, float]:
+    """FID and KID of one set of samples."""
+    statistics = features_to_statistics(features)
+    return {
+        "fid": statistics_to_fid(statistics, reference.statistics),
+        "kid": features_to_kid(features, reference.features, reference.within),
+    }
+
+
+def draw(
+    bundle: Bundle,
+    source: inits.Source,
+    settings: Settings,
+    seed: int,
+    samples: int,
+    device: str = "cpu",
+    progress: Callable[[], None] = lambda: None,
+) -> Drawing:
+    """`samples` images of one configuration; stops at the first sign of divergence."""
+    plan, model = settings.plan(), bundle.model.to(device)
+    size = bundle.moments.everything.mean.numel()
+    flips_left = FLIP_SHARE * samples * size
+    centre, radius = float(bundle.moments.everything.mean.mean()), 10 * settings.noise_range()[0]
+    drawn: list[Drawn] = []
+
+    def denoiser(y: Tensor, s: float) -> Tensor:
+        progress()
+        out: Tensor = model(y, torch.full((len(y),), s, device=y.device))
+        return out
+
+    for first in range(0, samples, BATCH):
+        indices = range(first, first + BATCH)  # the last batch is padded with samples cut off below
+        start = _start(source, settings, seed, indices, plan).view(-1, *bundle.card.shape)
+        noise = StepNoise(seed, indices, bundle.card.shape, device)
+        limits = Limits(centre, radius, flips_left, samples - first)
+        frames = _frame_steps(len(plan)) if first == 0 else ()
+        run = drive(settings.kernel.kernel, denoiser, start.to(device), plan, noise, limits, frames)
+        drawn.append(run)
+        flips_left -= float(run.flipped[: samples - first].sum())
+        if run.reason:
+            break
+    return _drawing(drawn, samples)
+
+
+def _start(
+    source: inits.Source, settings: Settings, seed: int, indices: range, plan: list[Level]
+) -> Tensor:
+    u, z = start_numbers(seed, indices, source.moments.everything.mean.numel())
+    return inits.INITS[settings.init](source, plan[0].s, u, z) + plan[0].shift
+
+
+def _frame_steps(steps: int) -> set[int]:
+    """Steps to keep for the trajectory strip, evenly spread; its last frame is the result."""
+    return {round(i * (steps - 1) / (STRIP_FRAMES - 2)) for i in range(STRIP_FRAMES - 1)}
+
+
+def _drawing(drawn: list[Drawn], samples: int) -> Drawing:
+    x = torch.cat([run.x for run in drawn])[:samples].cpu()
+    pixels, clamped = to_pixels(x.nan_to_num(0.0))
+    flipped = torch.cat([run.flipped for run in drawn])[:samples]
+    frames = [frame[:STRIP_ROWS].cpu() for frame in (*drawn[0].frames, drawn[0].x)]
+    strip = torch.stack(frames, dim=1)
+    return Drawing(
+        pixels=pixels,
+        strip=to_pixels(strip.nan_to_num(0.0))[0],
+        nfe=drawn[0].evaluations,
+        clamp_rate=float(clamped.mean()),
+        flip_rate=float(flipped.double().mean()) / x[0].numel(),
+        reason=next((run.reason for run in drawn if run.reason), None),
+    )
+
+
+def run_cell(
+    bundle: Bundle,
+    extractor: Extractor,
+    reference: Reference,
+    source: inits.Source,
+    settings: Settings,
+    seed: int,
+    samples: int,
+    device: str = "cpu",
+    progress: Callable[[], None] = lambda: None,
+) -> CellResult:
+    """The unit of work. A diverged cell has a reason and no distances."""
+    began = time.perf_counter()
+    drawing = draw(bundle, source, settings, seed, samples, device, progress)
+    seconds = time.perf_counter() - began
+    metrics = {
+        "nfe": float(drawing.nfe),
+        "seconds": seconds,
+        "clamp_rate": drawing.clamp_rate,
+        "flip_rate": drawing.flip_rate,
+    }
+    features = extract(extractor, drawing.pixels)
+    if drawing.reason is None:
+        metrics |= measure(features, reference)
+    return CellResult(metrics, drawing, features.half(), drawing.reason)

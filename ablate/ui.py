@@ -1,0 +1,19 @@
+"""The MLflow UI over our store."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ablate.errors import UserError
+from ablate.home import Home
+
+
+def serve(home: Home, port: int) -> None:
+    """Replaces this process by MLflow's server, on this machine only."""
+    if not home.has_record():
+        raise UserError(f"no study has been run under {home.root}; start with: ablate list")
+    store = ["--backend-store-uri", home.tracking_uri]
+    artifacts = ["--default-artifact-root", home.artifacts.as_uri()]
+    place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place])

@@ -1,0 +1,251 @@
+"""The house in one direction: who may import whom, and what stays out of `ablate --help`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import ablate
+
+ROOT = Path(ablate.__file__).parent
+
+FOUNDATION, MATHS, LEARNT, MEASURED, EXPERIMENT, TOLD, COMMAND = range(-1, 6)
+LAYERS = {
+    FOUNDATION: "__init__ errors files home record",
+    MATHS: "processes grids oracles moments inits losses samplers",
+    LEARNT: "nets data ema optimiser recipe bundle extractor train train_features",
+    MEASURED: "metrics",
+    EXPERIMENT: "settings space spec trial lab search tracking study provenance pictures build",
+    TOLD: "report",
+    COMMAND: "cli console device ui __main__",
+}
+LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}
+"""Of each module of the package, and of each folder as a whole."""
+
+HOMES = {
+    "optuna": {"search"},
+    "mlflow": {"tracking"},
+    "typer": {"cli"},
+    "matplotlib": {"report.plots"},
+    "seaborn": {"report.plots"},
+    "rich": {"console"},
+}
+"""Libraries that one module alone knows, so that it alone changes with them."""
+
+
+def modules() -> list[str]:
+    """Every module below `ablate`, as report.plots; a folder is its __init__."""
+    paths = sorted(path.relative_to(ROOT).with_suffix("") for path in ROOT.rglob("*.py"))
+    return [".".join(path.parts) for path in paths]
+
+
+every_module = pytest.mark.parametrize("module", modules())
+
+
+def resolved(name: str) -> str:
+    """ablate.report -> report.__init__; ablate.report.plots -> report.plots; ablate -> __init__."""
+    parts = name.split(".")[1:]
+    return ".".join([*parts, "__init__"] if ROOT.joinpath(*parts).is_dir() else parts)
+
+
+def names_in(tree: ast.AST, module: str) -> Iterator[str]:
+    """Everything imported, wherever the import stands: in a function or for type checking too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively, unlike the rest"
+            yield node.module
+            for alias in node.names:  # from ablate import data: the module ablate.data
+                whole = f"{node.module}.{alias.name}"
+                if whole.startswith("ablate.") and resolved(whole) in modules():
+                    yield whole
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    return frozenset(names_in(ast.parse(path.read_text(encoding="utf-8")), module))
+
+
+def own(module: str) -> set[str]:
+    return {resolved(name) for name in imports(module) if name.split(".")[0] == "ablate"}
+
+
+def foreign(module: str) -> set[str]:
+    return {top for name in imports(module) if (top := name.split(".")[0]) != "ablate"}
+
+
+def layer(module: str) -> int:
+    return LAYER[module.split(".")[0]]
+
+
+@every_module
+def test_every_module_has_its_layer(module: str):
+    assert module.split(".")[0] in LAYER, f"give {module} a layer in this file's table"
+
+
+def test_the_table_names_nothing_that_is_gone():
+    assert set(LAYER) == {module.split(".")[0] for module in modules()}
+
+
+@every_module
+def test_imports_go_down_or_stay(module: str):
+    assert own(module) <= set(modules()), "a module that is not there"
+    above = {other for other in own(module) if layer(other) > layer(module)}
+    assert not above, f"{module} (layer {layer(module)}) imports from above: {above}"
+
+
+@every_module
+def test_no_circles(module: str):
+    """Layers allow neighbours to import each other; not in a circle, at any length."""
+    assert module not in reached(own(module))
+
+
+def reached(start: set[str]) -> set[str]:
+    seen, todo = set(), set(start)
+    while todo:
+        seen |= todo
+        todo = {further for module in todo for further in own(module)} - seen
+    return seen
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if LAYER.get(m.split(".")[0]) == MATHS])
+def test_maths_knows_torch_and_numpy_only(module: str):
+    assert foreign(module) - sys.stdlib_module_names <= {"torch", "numpy"}
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in modules() if LAYER.get(m.split(".")[0]) == FOUNDATION]
+)
+def test_the_foundation_stands_on_the_standard_library(module: str):
+    assert foreign(module) <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_libraries_with_one_home(library: str):
+    users = {module for module in modules() if library in foreign(module)}
+    assert users == HOMES[library]
+
+
+def test_reports_are_made_without_what_made_the_numbers():
+    """From MLflow's record alone; not even through another module of ours."""
+    report = {module for module in modules() if module.startswith("report.")}
+    assert len(report) > 3
+    behind = report | reached({name for module in report for name in own(module)})
+    for module in behind:
+        found = foreign(module) & {"torch", "torchvision", "optuna", "mlflow", "typer"}
+        assert not found, f"{module} imports {found}"
+
+
+@every_module
+def test_modules_are_named_for_what_they_do(module: str):
+    assert not set(module.split(".")) & {"utils", "util", "helpers", "helper", "misc", "common"}
+
+
+def unseeded(call: ast.Call) -> bool:
+    """Does it draw from, or make, a generator that nobody seeded?"""
+    name = ast.unparse(call.func)
+    if name in {"np.random.default_rng", "numpy.random.default_rng"}:
+        return not call.args and not call.keywords
+    draws = {"rand", "randn", "randint", "randperm", "normal", "multinomial", "bernoulli"}
+    if name in {f"torch.{draw}" for draw in draws}:
+        return "generator" not in {keyword.arg for keyword in call.keywords}
+    return name.startswith(("np.random.", "numpy.random.")) and "(" not in name
+
+
+@every_module
+def test_no_global_random_numbers(module: str):
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    assert "random" not in imports(module)
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    assert [ast.unparse(call) for call in calls if unseeded(call)] == []
+
+
+HELP = """
+import json, sys
+from ablate.cli import main
+
+sys.argv = ["ablate", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+"""
+
+
+def test_help_is_quick_to_import():
+    """Nothing heavy is loaded for it: this is what makes it answer at once."""
+    done = subprocess.run(
+        [sys.executable, "-c", HELP], capture_output=True, text=True, check=True, timeout=60
+    )
+    *shown, loaded = done.stdout.splitlines()
+    assert any("study" in line for line in shown)
+    heavy = {"torch", "torchvision", "mlflow", "optuna", "pandas", "matplotlib", "seaborn"}
+    heavy |= {"numpy", "scipy", "sklearn", "torchmetrics", "pydantic"}
+    assert not heavy & set(json.loads(loaded))
+
+
+# --- the checks themselves ----------------------------------------------------------------------
+
+
+def test_every_way_to_import_is_seen():
+    text = """
+import mlflow.tracking
+from ablate import __version__, data
+from ablate.report import plots
+from ablate.samplers import SAMPLERS
+def later():
+    from ablate.nets.compact import Compact
+if TYPE_CHECKING:
+    import optuna as o
+"""
+    found = set(names_in(ast.parse(text), "made up"))
+    assert found == {
+        "mlflow.tracking",
+        "ablate",
+        "ablate.data",
+        "ablate.report",
+        "ablate.report.plots",
+        "ablate.samplers",
+        "ablate.nets.compact",
+        "optuna",
+    }
+    assert {resolved(name) for name in found if name.startswith("ablate")} == {
+        "__init__",
+        "data",
+        "report.__init__",
+        "report.plots",
+        "samplers.__init__",
+        "nets.compact",
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("torch.randn(3)", True),
+        ("torch.randn(3, generator=g)", False),
+        ("np.random.default_rng()", True),
+        ("np.random.default_rng([seed, n]).random(3)", False),
+        ("np.random.rand(3)", True),
+        ("torch.zeros(3)", False),
+    ],
+)
+def test_unseeded_calls_are_seen(call: str, expected: bool):
+    calls = [node for node in ast.walk(ast.parse(call)) if isinstance(node, ast.Call)]
+    assert any(map(unseeded, calls)) == expected
+
+
+def test_known_edges_are_found():
+    assert {"bundle", "optimiser", "nets.precondition"} <= own("train")
+    assert "torch" in foreign("train")
+    assert {"files", "moments", "recipe"} <= reached({"train"})

@@ -1,0 +1,71 @@
+"""The command line: help with an example everywhere, one line and code 2 for mistakes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ablate.cli import main
+from tests.studies import ablate
+
+COMMANDS = ["study", "results", "list", "show", "report", "ui", "train", "train-features"]
+
+
+def test_help_has_an_example(tmp_path: Path):
+    for name in COMMANDS:
+        text = ablate(tmp_path, name, "--help").stdout
+        assert f"Example: ablate {name}" in text
+    assert "study" in ablate(tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["study", "nothing"], "study 'nothing' is unknown; known: "),
+        (["study", "none.toml"], "none.toml: no such file"),
+        (["study", "digits-adls", "--budget", "huge"], "budgets.huge is not there"),
+        (["study", "digits-adls", "--device", "abacus"], "--device abacus"),
+        (["study", "digits-adls", "--device", "cuda:99"], "--device cuda:99"),
+        (["study", "digits-adls", "--trials", "0"], "--trials"),
+        (["study"], "Missing argument 'name'"),
+        (["stduy"], "stduy"),
+        (["results", "digits-adls"], "no study has been run under"),
+        (["report", "digits-adls"], "no study has been run under"),
+        (["report"], "no study has been run"),
+        (["ui"], "no study has been run"),
+        (["train", "moon"], "training file 'moon' is unknown; known: "),
+        (["train", "digits", "--out", "bundle.pt"], "must end in .safetensors"),
+        (["train-features", "moon"], "dataset 'moon' is unknown"),
+    ],
+)
+def test_a_mistake_is_one_line_with_code_2(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """In this process: sixteen would import torch sixteen times."""
+    monkeypatch.setattr(sys, "argv", ["ablate", "--root", str(tmp_path), *arguments])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    out, err = capsys.readouterr()
+    assert caught.value.code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words in err
+    assert out == ""
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_list_and_show_work_anywhere(tmp_path: Path):
+    listed = ablate(tmp_path, "list").stdout
+    assert "digits-adls" in listed
+    assert "not run" in listed
+    shown = ablate(tmp_path, "show", "digits-adls", "--budget", "quick").stdout
+    assert '"samples": 256' in shown
+    assert not (tmp_path / "mlruns").exists()

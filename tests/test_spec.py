@@ -1,0 +1,220 @@
+"""Study files: what is accepted, and the one line for everything that is not."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ablate.errors import UserError
+from ablate.home import Home, shipped_studies
+from ablate.settings import Settings
+from ablate.space import Domain
+from ablate.spec import BUDGETS, parse, question, read
+
+GOOD = """
+question = "Which?"
+bundle = "digits"
+method = "grid"
+seeds = [3, 5]
+[fixed]
+sampler = "adls"
+sigma = 0.8
+levels = 10
+init = "gaussian"
+[search]
+chi = [0.995, 1.0]
+r = { low = 0.5, high = 1.0, step = 0.25 }
+[budgets.smoke]
+samples = 8
+seeds = 1
+[budgets.quick]
+samples = 16
+trials = 4
+fixed = { levels = 20 }
+"""
+
+
+def swapped(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_good_file_is_resolved():
+    study = parse(GOOD, "s", "quick")
+    assert study.seeds == (3, 5)
+    assert study.trials == 4
+    assert study.fixed["levels"] == 20
+    assert [o.metric for o in study.objectives] == ["kid"]
+    assert parse(GOOD, "s", "smoke").seeds == (3,)
+
+
+def test_a_grid_without_trials_is_the_whole_grid_in_order():
+    study = parse(GOOD, "s", "smoke")
+    assert study.trials == 6
+    assert list(study.grid()) == [
+        {"chi": chi, "r": r} for chi in (0.995, 1.0) for r in (0.5, 0.75, 1.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("question = ", ["not TOML"]),
+        (swapped('method = "grid"', 'method = "magic"'), ["method", "'magic'"]),
+        (swapped('method = "grid"', 'colour = "red"'), ["colour", "'red'"]),
+        (swapped('question = "Which?"', ""), ["question", "required"]),
+        (swapped('question = "Which?"', 'question = ""'), ["question"]),
+        (swapped("chi = [0.995, 1.0]", "chi = []"), ["search.chi", "choices is empty"]),
+        (swapped("chi = [0.995, 1.0]", "chi = [1.0, 1.0]"), ["search.chi", "repeat"]),
+        (swapped("chi = [0.995, 1.0]", "chi = [0.995, 1.5]"), ["chi", "1.5"]),
+        (swapped("chi = [0.995, 1.0]", 'chi = ["a", 1.0]'), ["chi", "'a'"]),
+        (swapped("chi = [0.995, 1.0]", "chy = [0.995]"), ["search.chy", "no such knob"]),
+        (swapped("low = 0.5, high = 1.0", "low = 1.0, high = 0.5"), ["search.r", "empty range"]),
+        (swapped("low = 0.5, high = 1.0", "low = 0.5"), ["search.r", "both low and high"]),
+        (swapped("low = 0.5, high = 1.0", "low = nan, high = 1.0"), ["search.r", "finite"]),
+        (swapped("step = 0.25", "step = 0.25, log = true"), ["search.r", "log", "step"]),
+        (swapped("step = 0.25", "step = -1.0"), ["search.r", "step = -1.0"]),
+        (swapped("step = 0.25 ", "log = true "), ["search.r", "grid"]),
+        (swapped("sigma = 0.8", ""), ["sigma is missing"]),
+        (swapped("sigma = 0.8", "sigma = -1"), ["sigma", "-1"]),
+        (swapped("sigma = 0.8", "sigma = 0.8\nsigma_min = 0.1"), ["sigma_min", "no configuration"]),
+        (swapped("sigma = 0.8", "sigma = 0.8\ndelta = 0.1"), ["r = 0.5 and delta = 0.1", "one"]),
+        (swapped("sigma = 0.8", "sigma = 0.8\nchi = 1.0"), ["chi is both fixed and searched"]),
+        (swapped("sigma = 0.8", "sigma = 0.8\ns_min = 0.9"), ["0.9", "not below"]),
+        (swapped("levels = 20", "levels = 1"), ["levels", "1"]),
+        (swapped('sampler = "adls"', 'sampler = "pf-heun"'), ["chi", "no configuration"]),
+        (swapped('sampler = "adls"', 'sampler = "nuts"'), ["sampler 'nuts' is unknown"]),
+        (swapped('init = "gaussian"', 'init = "zeros"'), ["init 'zeros' is unknown"]),
+        (swapped('init = "gaussian"', ""), ["init", "required"]),
+        (swapped("seeds = [3, 5]", "seeds = [3, 3]"), ["seeds", "[3, 3]"]),
+        (swapped("seeds = [3, 5]", "seeds = []"), ["seeds"]),
+        (swapped("samples = 16", "samples = 1"), ["budgets.quick.samples", "1"]),
+        (swapped("fixed = { levels = 20 }", "fixed = { chi = 1.0 }"), ["budgets.quick.fixed.chi"]),
+        (swapped("[budgets.smoke]", "[budgets.tiny]"), ["tiny"]),
+        (swapped("seeds = [3, 5]", 'objectives = [{ metric = "beauty" }]'), ["metric", "'beauty'"]),
+        (swapped("seeds = [3, 5]", "objectives = []"), ["objectives is empty"]),
+        (
+            swapped("chi = [0.995, 1.0]", 'chi = { choices = [1.0], when = { moon = "full" } }'),
+            ["search.chi.when.moon"],
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(text: str, words: list[str]):
+    with pytest.raises(UserError) as caught:
+        parse(text, "s", "quick", "studies/s.toml")
+    line = str(caught.value)
+    assert line.startswith("studies/s.toml: ")
+    assert "\n" not in line
+    for word in words:
+        assert word in line
+
+
+def test_missing_budget_trials_and_unreadable_file(tmp_path: Path):
+    with pytest.raises(UserError, match=r"budgets\.full is not there; the study has smoke, quick"):
+        parse(GOOD, "s", "full")
+    with pytest.raises(UserError, match=r"budgets\.smoke\.trials is missing"):
+        parse(swapped('"grid"', '"tpe"'), "s", "smoke")
+    with pytest.raises(UserError, match="cannot be read"):
+        read(tmp_path / "none.toml", "quick")
+    (tmp_path / "latin.toml").write_bytes(b"question = '\xff'")
+    with pytest.raises(UserError, match="cannot be read"):
+        question(tmp_path / "latin.toml")
+
+
+CONDITIONAL = """
+question = "Which?"
+bundle = "digits"
+method = "grid"
+[fixed]
+init = "gaussian"
+levels = 10
+n = 2
+[search]
+chi = [0.9, 1.0]
+sampler = ["adls", "pf-heun", "asams"]
+schedule = ["constant", "ve"]
+sigma = [0.5, 0.8]
+sigma_min = { choices = [0.1], when = { schedule = "ve" } }
+sigma_max = [1.0, 2.0]
+L = { low = 1, high = 2, when = { sampler = "asams" } }
+[budgets.quick]
+samples = 8
+"""
+
+
+def test_knobs_apply_only_where_they_mean_something():
+    study = parse(CONDITIONAL, "s", "quick")
+    points = list(study.grid())
+    # sampler × chi × L: adls 2, pf-heun 1, asams 2 · 2; schedule: 2 sigmas or 1 · 2 pairs
+    assert len(points) == study.trials == (2 + 1 + 4) * (2 + 2)
+    assert len({tuple(sorted(p.items())) for p in points}) == len(points)
+    for params in points:
+        settings = study.settings(params)
+        assert (settings.chi is None) == (settings.sampler == "pf-heun")
+        assert (settings.n is None) == (settings.sampler == "pf-heun")
+        assert (settings.sigma is None) == (settings.schedule == "ve")
+        assert ("L" in params) == (settings.sampler == "asams")
+
+
+def test_identity_is_of_what_decides_results():
+    study = parse(GOOD, "s", "smoke")
+    same = parse(swapped('"Which?"', '"What?"'), "s", "smoke").model_copy(update={"trials": 99})
+    assert same.identity("b") == study.identity("b")
+    assert study.identity("c") != study.identity("b")
+    for old, new in [("0.995", "0.99"), ("samples = 8", "samples = 9"), ("[3, 5]", "[4, 5]")]:
+        assert parse(swapped(old, new), "s", "smoke").identity("b") != study.identity("b")
+
+
+@pytest.mark.parametrize(
+    ("domain", "values"),
+    [
+        (Domain(choices=("a", "b")), ("a", "b")),
+        (Domain(low=1, high=3), (1, 2, 3)),
+        (Domain(low=1, high=6, step=2), (1, 3, 5)),
+        (Domain(low=0.1, high=0.3, step=0.1), (0.1, 0.2, 0.1 + 2 * 0.1)),
+        (Domain(low=0.0, high=1.0), None),
+        (Domain(low=1, high=10**9), None),
+    ],
+)
+def test_values_of_a_domain(domain: Domain, values: tuple[object, ...] | None):
+    assert domain.values() == values
+
+
+def test_steps_are_spelt_both_ways():
+    by_r = Settings(sampler="adls", init="gaussian", sigma=0.8, r=0.6, L=3, levels=50)
+    by_delta = Settings(sampler="adls", init="gaussian", sigma=0.8, delta=0.004, L=3, levels=50)
+    assert math.isclose(by_r.knobs()["delta"], 0.004)
+    assert math.isclose(by_delta.knobs()["r"], 0.6)
+    assert by_r.nfe == 3 * 49
+    assert "delta" not in Settings(sampler="pf-euler", init="gaussian", sigma=0.8).knobs()
+
+
+def test_defaults_are_the_plain_sampler():
+    bare = Settings(sampler="adls", init="gaussian", sigma=0.8, levels=7)
+    plain = Settings(sampler="dale-langevin", init="gaussian", sigma=0.8, levels=7)
+    assert bare.plan() == plain.plan()
+
+
+@pytest.mark.parametrize("path", sorted(shipped_studies().glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_studies_are_valid(path: Path):
+    for budget in BUDGETS:
+        if budget in tomllib.loads(path.read_text())["budgets"]:
+            study = read(path, budget)
+            assert study.trials >= (1 if budget == "smoke" else 12)
+            assert budget != "quick" or (study.samples >= 256 and len(study.seeds) >= 3)
+
+
+def test_own_studies_come_before_shipped_ones(tmp_path: Path):
+    home = Home(tmp_path)
+    assert home.find_toml("digits-adls") == shipped_studies() / "digits-adls.toml"
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "digits-adls.toml").write_text(GOOD)
+    assert home.find_toml("digits-adls") == tmp_path / "studies" / "digits-adls.toml"
+    assert home.find_toml(str(tmp_path / "studies" / "digits-adls.toml")).read_text() == GOOD
+    with pytest.raises(UserError, match=r"study 'digits' is unknown; known: digits-adls"):
+        home.find_toml("digits")
+    with pytest.raises(UserError, match=r"none\.toml: no such file"):
+        home.find_toml("none.toml")

@@ -1,0 +1,98 @@
+"""Cells: the numbers of a configuration and a seed, and nothing else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ablate import bundle as bundles
+from ablate.errors import UserError
+from ablate.inits import Source
+from ablate.lab import prepare, yardsticks
+from ablate.settings import Settings
+from ablate.spec import parse
+from ablate.trial import BATCH, STRIP_FRAMES, STRIP_ROWS, Drawing, draw, run_cell
+from tests.studies import TEXT, Home, lab_of, make_root
+
+
+@pytest.fixture(scope="module")
+def bundle(tiny_bundle: Path) -> bundles.Bundle:
+    return bundles.read(tiny_bundle)
+
+
+def adls(**knobs: object) -> Settings:
+    given = {"sampler": "adls", "init": "gaussian", "sigma": 0.8, "levels": 5, **knobs}
+    return Settings.model_validate(given)
+
+
+def drawn(bundle: bundles.Bundle, settings: Settings, samples: int, seed: int = 0) -> Drawing:
+    return draw(bundle, Source(bundle.moments), settings, seed, samples)
+
+
+def test_more_samples_begin_with_the_fewer(bundle: bundles.Bundle):
+    """Padding to a fixed batch makes sample i the same to the last bit, however many are drawn."""
+    few, many = (drawn(bundle, adls(), n).pixels for n in (3, BATCH + 5))
+    assert many.shape == (BATCH + 5, 1, 8, 8)
+    assert torch.equal(few, many[:3])
+    assert not torch.equal(few, drawn(bundle, adls(), 3, seed=1).pixels)
+
+
+def test_evaluations_are_counted_as_planned(bundle: bundles.Bundle):
+    for settings in (adls(L=2, n=3), adls(sampler="pf-heun"), adls(sampler="dale-langevin")):
+        assert drawn(bundle, settings, 2).nfe == settings.nfe
+
+
+def test_the_strip_ends_with_the_result(bundle: bundles.Bundle):
+    drawing = drawn(bundle, adls(levels=30), 8)
+    strip = drawing.strip
+    assert strip.shape == (STRIP_ROWS, STRIP_FRAMES, 1, 8, 8)
+    assert torch.equal(strip[:, -1], drawing.pixels[:STRIP_ROWS])
+    assert not torch.equal(strip[:, 0], strip[:, -1])
+
+
+def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_path: Path):
+    lab = lab_of(make_root(tmp_path, tiny_bundle))
+    wild = adls(sampler="asams", r=60.0)
+    result = run_cell(lab.bundle, lab.extractor, lab.reference, lab.source, wild, 0, 16)
+    assert result.reason is not None
+    assert "fid" not in result.metrics
+    assert result.metrics["nfe"] < wild.nfe
+    tame = run_cell(lab.bundle, lab.extractor, lab.reference, lab.source, adls(), 0, 16)
+    assert tame.reason is None
+    assert {"fid", "kid", "nfe", "seconds", "clamp_rate", "flip_rate"} == set(tame.metrics)
+
+
+def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
+    found = yardsticks(lab_of(make_root(tmp_path, tiny_bundle)))
+    assert set(found) == {"held-out images", "class-gaussian without network"}
+    real, fitted = found.values()
+    assert real["kid"] < fitted["kid"]
+    assert {"fid", "kid", "fid.interval", "kid.interval"} == set(real)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("sigma = 0.8", "sigma = 3.5", r"trained for noise levels 0.002 to 3.0.* to 3\.5 "),
+        ("levels = 6", "levels = 6\ns_min = 0.001", r"asks for 0\.001 to 0\.8"),
+        ('"lognormal"', '"lognormal-paper"', "the paper has no fit for digits"),
+        ("tiny.safetensors", "mnist-of-mars", "bundle 'mnist-of-mars' is neither shipped"),
+    ],
+)
+def test_surroundings_are_checked_before_work(
+    old: str, new: str, words: str, tiny_bundle: Path, tmp_path: Path
+):
+    root = make_root(tmp_path, tiny_bundle)
+    text = TEXT.format(method="grid", trials=4).replace(old, new)
+    with pytest.raises(UserError, match=words):
+        prepare(parse(text, "tiny", "quick"), Home(root))
+
+
+def test_forward_data_starts_from_training_images(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle)
+    text = TEXT.format(method="grid", trials=4).replace('"lognormal"', '"forward-data"')
+    lab = prepare(parse(text, "tiny", "quick"), Home(root))
+    assert lab.source.images is not None
+    assert lab.source.images.shape == (1438, 64)
