@@ -17,7 +17,7 @@ from ablate.provenance import versions
 from ablate.recipe import Recipe
 from ablate.spec import one_line
 from ablate.train import Trained, train
-from ablate.train_features import train_classifier
+from ablate.train_features import RECIPES, ClassifierRecipe, train_classifier
 
 MOST_FEATURES = 5000
 """Of each split in a bundle: 2 MB at 192 features. The protocol of a metric says how many."""
@@ -85,19 +85,28 @@ def _card(
     )
 
 
+def classifier_recipe(dataset: str, epochs: int | None = None) -> ClassifierRecipe:
+    recipe = RECIPES[dataset]
+    return recipe if epochs is None else recipe._replace(epochs=epochs)
+
+
 def make_extractor(
     dataset_name: str,
     out: Path,
-    epochs: int,
+    epochs: int | None = None,
     progress: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> float:
     """Train the dataset's classifier and write it; returns its held-out accuracy."""
     dataset = load(dataset_name)
-    widths = (32, 64)
-    trained = train_classifier(dataset, widths, epochs, progress=progress)
-    classes = trained.net.head.out_features
+    recipe = classifier_recipe(dataset_name, epochs)
+    trained = train_classifier(dataset, recipe, progress=progress)
     card = {
-        "net": {"channels": dataset.shape[0], "classes": classes, "widths": widths},
+        "net": {
+            "channels": dataset.shape[0],
+            "classes": trained.net.head.out_features,
+            "widths": recipe.widths,
+            "patch": recipe.patch,
+        },
         "dataset": dataset.name,
         "dataset_hash": dataset.hash(),
         "accuracy": trained.accuracy,

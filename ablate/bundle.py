@@ -81,20 +81,21 @@ def write(
         save_file(tensors, scratch, {"ablate": card.model_dump_json()})
 
 
+def shipped() -> dict[str, Path]:
+    """The bundles that come with the package, by name."""
+    files = sorted(ZOO.glob("*.safetensors"))
+    return {path.stem: path for path in files if not path.stem.endswith("-features")}
+
+
 def find(name: str, root: Path) -> Path:
     """A shipped bundle by name, or a file by path (from `root`)."""
-    shipped = {path.stem: path for path in ZOO.glob("*.safetensors") if _is_bundle(path)}
-    if name in shipped:
-        return shipped[name]
+    if name in (ours := shipped()):
+        return ours[name]
     path = root / name
     if path.suffix == ".safetensors" and path.is_file():
         return path
-    known = ", ".join(sorted(shipped)) or "none"
+    known = ", ".join(ours) or "none"
     raise UserError(f"bundle {name!r} is neither shipped ({known}) nor a .safetensors file")
-
-
-def _is_bundle(path: Path) -> bool:
-    return not path.stem.endswith("-features")
 
 
 def read_card(path: Path) -> Card:

@@ -110,10 +110,11 @@ def results(
 @app.command("list", epilog="Example: ablate list")
 def list_studies(context: typer.Context) -> None:
     """List the studies with their question and state."""
-    from ablate.console import print_studies
+    from ablate.console import print_table
 
     home: Home = context.obj
-    print_studies([(name, *_question_and_state(home, name)) for name in home.toml_files()])
+    rows = [(name, *_question_and_state(home, name)) for name in home.toml_files()]
+    print_table(["study", "question", "state"], rows)
 
 
 @app.command(epilog="Example: ablate show digits-adls --budget quick")
@@ -165,7 +166,7 @@ def train(
 ) -> None:
     """Train a score model and pack it into a bundle; continues after an interruption."""
     from ablate.build import make_bundle, read_recipe
-    from ablate.console import training_bar
+    from ablate.console import counting_bar
     from ablate.device import resolve
 
     home: Home = context.obj
@@ -173,7 +174,7 @@ def train(
     recipe, name = read_recipe(path), path.stem
     target = _target(out, home.mlruns / "bundles" / f"{name}.safetensors")
     checkpoint = home.mlruns / "training" / f"{name}.pt"
-    with training_bar(f"train {name}", recipe.steps, "steps") as tick:
+    with counting_bar(f"train {name}", recipe.steps, "steps") as tick:
         trained = make_bundle(name, recipe, checkpoint, target, resolve(device), tick)
     checkpoint.unlink(missing_ok=True)
     for s, error in trained.heldout_error.items():
@@ -189,17 +190,107 @@ def train_features(
         Path | None,
         typer.Option(help="File to write. Default: mlruns/bundles/DATASET-features.safetensors."),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1)] = 60,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Default: by dataset.")] = None,
 ) -> None:
     """Train the small classifier whose features FID and KID are measured in."""
-    from ablate.build import make_extractor
-    from ablate.console import training_bar
+    from ablate.build import classifier_recipe, make_extractor
+    from ablate.console import counting_bar
+    from ablate.data import load
 
     home: Home = context.obj
+    load(dataset)  # a missing one is told before anything else
+    epochs = classifier_recipe(dataset, epochs).epochs
     target = _target(out, home.mlruns / "bundles" / f"{dataset}-features.safetensors")
-    with training_bar(f"train-features {dataset}", epochs, "epochs") as tick:
+    with counting_bar(f"train-features {dataset}", epochs, "epochs") as tick:
         accuracy = make_extractor(dataset, target, epochs, tick)
     print(f"held-out accuracy {accuracy:.2%}\n{target}")
+
+
+data_app = typer.Typer(
+    help="Datasets: where they are and how to get them.",
+    epilog="Example: ablate data",
+    invoke_without_command=True,
+)
+app.add_typer(data_app, name="data")
+
+
+@data_app.callback()
+def data(context: typer.Context) -> None:
+    """List the datasets and their state. ABLATE_DATA says where they are (torchvision's layout)."""
+    if context.invoked_subcommand is None:
+        from ablate.console import print_table
+        from ablate.data import LOADERS, data_folder, state
+
+        print_table(["dataset", "state"], [(name, state(name)) for name in LOADERS])
+        print(f"looked under {data_folder()} (set ABLATE_DATA to change it)")
+
+
+@data_app.command("get", epilog="Example: ablate data get fashion")
+def data_get(name: Annotated[str, typer.Argument(help="A dataset's name.")]) -> None:
+    """Download a dataset through torchvision."""
+    from ablate.data import download, state
+
+    download(name)
+    print(f"{name}: {state(name)}")
+
+
+bundle_app = typer.Typer(
+    help="Bundles: trained models with all that a study needs.",
+    epilog="Example: ablate bundle show digits",
+    no_args_is_help=True,
+)
+app.add_typer(bundle_app, name="bundle")
+BundleName = Annotated[str, typer.Argument(help="A shipped bundle's name or a .safetensors file.")]
+
+
+@bundle_app.command("list", epilog="Example: ablate bundle list")
+def bundle_list() -> None:
+    """List the bundles that ship."""
+    from ablate.bundle import read_card, shipped
+    from ablate.console import print_table
+
+    cards = [read_card(path) for path in shipped().values()]
+    rows = [(c.name, "×".join(map(str, c.shape)), f"{c.s_min} to {c.s_max}", c.note) for c in cards]
+    print_table(["bundle", "images", "noise levels", "note"], rows)
+
+
+@bundle_app.command("show", epilog="Example: ablate bundle show digits")
+def bundle_show(context: typer.Context, name: BundleName) -> None:
+    """Print what a bundle says of itself, as JSON."""
+    from ablate.bundle import find, read_card
+
+    home: Home = context.obj
+    print(read_card(find(name, home.root)).model_dump_json(indent=1))
+
+
+@bundle_app.command("sample", epilog="Example: ablate bundle sample digits --samples 512")
+def bundle_sample(
+    context: typer.Context,
+    name: BundleName,
+    samples: Annotated[int, typer.Option(min=2)] = 256,
+    sigma: Annotated[float, typer.Option(help="Noise level that sampling starts from.")] = 0.8,
+    levels: Annotated[int, typer.Option(min=3)] = 10,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    device: DeviceOption = "auto",
+) -> None:
+    """Draw images with a few-step solver: a picture, FID and KID beside the yardsticks."""
+    from ablate.console import counting_bar, print_portrait
+    from ablate.device import resolve
+    from ablate.portrait import few_step_settings, portrait
+    from ablate.trial import BATCH
+
+    home: Home = context.obj
+    settings = few_step_settings(sigma, levels)
+    picture = home.reports / "bundles" / f"{Path(name).stem}.png"
+    calls = settings.nfe * -(-samples // BATCH)
+    with counting_bar(f"sample {name}", calls, "calls") as tick:
+        step = iter(range(1, calls + 1))
+        where = resolve(device)
+        found = portrait(
+            home, name, settings, samples, seed, picture, where, lambda: tick(next(step))
+        )
+    print_portrait(found.metrics, found.yardsticks, found.protocol)
+    print(picture)
 
 
 def _target(out: Path | None, default: Path) -> Path:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -83,18 +84,23 @@ class StudyBar:
         return f"{self._done}/{self._total} trials"
 
 
+class Tick(Protocol):
+    def __call__(self, step: int, loss: float | None = None) -> None: ...
+
+
 @contextmanager
-def training_bar(name: str, total: int, unit: str) -> Iterator[Callable[[int, float], None]]:
-    """Yields `tick(step, loss)`."""
+def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
+    """Yields `tick(step, loss)`, the loss being optional."""
     progress = _progress()
     with progress:
         task = progress.add_task(name, total=total, count="", news="")
 
-        def tick(step: int, loss: float) -> None:
+        def tick(step: int, loss: float | None = None) -> None:
             text = f"{step}/{total} {unit}"
-            progress.update(task, completed=step, count=text, news=f"loss {loss:.4f}")
-            if progress.disable and (step == total or step % max(1, total // 20) == 0):
-                print(f"{name}  {text}  loss {loss:.4f}", flush=True)
+            news = "" if loss is None else f"loss {loss:.4f}"
+            progress.update(task, completed=step, count=text, news=news)
+            if progress.disable and (step == total or step % -(-total // 20) == 0):
+                print(f"{name}  {text}  {news}".rstrip(), flush=True)
 
         yield tick
 
@@ -143,11 +149,24 @@ def print_results(record: StudyRecord) -> None:
         console.print(f"yardstick: {name}: {shown}", highlight=False)
 
 
-def print_studies(rows: list[tuple[str, str, str]]) -> None:
-    table = Table("study", "question", "state")
+def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:
+    table = Table(*header)
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def print_portrait(
+    metrics: Mapping[str, float],
+    yardsticks: Mapping[str, Mapping[str, float]],
+    protocol: Mapping[str, object],
+) -> None:
+    """Samples of a bundle beside the yardsticks, and how they were measured."""
+    named = {f"{metrics['nfe']:.0f} network evaluations": metrics, **yardsticks}
+    rows = [(name, f"{m['fid']:.4g}", f"{m['kid']:.4g}") for name, m in named.items()]
+    print_table(["", "fid", "kid"], rows)
+    told = ", ".join(f"{key} {value}" for key, value in protocol.items())
+    console.print(told, highlight=False)
 
 
 def _with_interval(trial: Trial, metric: str) -> str:

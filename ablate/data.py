@@ -154,6 +154,33 @@ def data_folder() -> Path:
     return Path(os.environ.get("ABLATE_DATA", "~/.cache/ablate/data")).expanduser()
 
 
+def state(name: str) -> str:
+    """In a few words: how many images are at hand, or why not."""
+    try:
+        dataset = load(name)
+    except UserError:
+        return "not here"
+    count = (
+        f"{len(dataset.train.labels)} training and {len(dataset.heldout.labels)} held-out images"
+    )
+    return f"{count}; {dataset.note}" if dataset.note else count
+
+
+def download(name: str) -> None:
+    """Through torchvision, into the data folder."""
+    from torchvision import datasets
+
+    if name not in TORCHVISION:
+        raise UserError(
+            f"dataset {name!r} is not one to download; those are {', '.join(TORCHVISION)}"
+        )
+    try:
+        getattr(datasets, TORCHVISION[name])(str(data_folder()), download=True)
+    except (OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"dataset {name}: cannot be downloaded ({reason})") from None
+
+
 def load(name: str) -> Dataset:
     if name not in LOADERS:
         raise UserError(f"dataset {name!r} is unknown; known: {', '.join(LOADERS)}")

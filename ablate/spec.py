@@ -151,19 +151,16 @@ class StudyFile(Model):
         return self
 
 
-def _parse_file(text: str, where: str) -> StudyFile:
-    try:
-        return StudyFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not TOML: {error}") from None
-    except ValidationError as error:
-        raise UserError(f"{where}: {one_line(error)}") from None
-
-
-def parse(text: str, name: str, budget: str, where: str = "", trials: int | None = None) -> Study:
-    """A study file's text -> the study of one budget; every configuration it allows is valid."""
+def parse(text: str, name: str, budget: str, where: str = "") -> Study:
+    """A study file's text -> the study of one budget."""
     where = where or f"{name}.toml"
-    file = _parse_file(text, where)
+    return resolve(_validated(_toml(text, where), where), name, budget, where)
+
+
+def resolve(
+    file: StudyFile, name: str, budget: str, where: str, trials: int | None = None
+) -> Study:
+    """The study of one budget; every configuration it allows is valid."""
     if budget not in file.budgets:
         have = ", ".join(file.budgets)
         raise UserError(f"{where}: budgets.{budget} is not there; the study has {have}")
@@ -257,16 +254,47 @@ def _is_internal(part: object) -> bool:
 
 def read(path: Path, budget: str, trials: int | None = None) -> Study:
     """The study of a file; `trials` takes the place of the budget's."""
-    return parse(_text(path), path.stem, budget, str(path), trials)
+    return resolve(_parse_file(path), path.stem, budget, str(path), trials)
 
 
 def question(path: Path) -> str:
     """What a study asks."""
-    return _parse_file(_text(path), str(path)).question
+    return _parse_file(path).question
 
 
-def _text(path: Path) -> str:
+def _parse_file(path: Path) -> StudyFile:
+    """The file, laid over the one that it extends, if it does."""
+    tables = _tables(path)
+    if isinstance(base := tables.pop("extends", None), str):
+        tables = _laid_over(_tables(path.parent / base), tables)
+    return _validated(tables, str(path))
+
+
+def _laid_over(base: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged, anything else is replaced; a searched knob is replaced whole."""
+    merged = dict(base)
+    for key, value in tables.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and "low" not in value
+        merged[key] = _laid_over(merged[key], value) if both else value
+    return merged
+
+
+def _tables(path: Path) -> dict[str, Any]:
     try:
-        return path.read_text(encoding="utf-8")
+        return _toml(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({type(error).__name__})") from None
+
+
+def _toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where}: not TOML: {error}") from None
+
+
+def _validated(tables: dict[str, Any], where: str) -> StudyFile:
+    try:
+        return StudyFile.model_validate(tables)
+    except ValidationError as error:
+        raise UserError(f"{where}: {one_line(error)}") from None

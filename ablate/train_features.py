@@ -14,6 +14,23 @@ from ablate.extractor import normalised
 from ablate.nets.classifier import Classifier
 
 
+class ClassifierRecipe(NamedTuple):
+    widths: tuple[int, ...]
+    patch: int
+    epochs: int
+    batch: int
+    flips: bool = False  # left and right are alike
+
+
+RECIPES = {
+    "digits": ClassifierRecipe((32, 64), patch=1, epochs=60, batch=64),
+    "mnist": ClassifierRecipe((48, 96), patch=2, epochs=6, batch=128),
+    "fashion": ClassifierRecipe((48, 96), patch=2, epochs=8, batch=128),
+    "kmnist": ClassifierRecipe((48, 96), patch=2, epochs=30, batch=128),
+    "cifar10": ClassifierRecipe((48, 96, 192), patch=2, epochs=12, batch=128, flips=True),
+}
+
+
 class TrainedClassifier(NamedTuple):
     net: Classifier
     accuracy: float  # on the held-out images
@@ -21,9 +38,7 @@ class TrainedClassifier(NamedTuple):
 
 def train_classifier(
     dataset: Dataset,
-    widths: tuple[int, ...] = (32, 64),
-    epochs: int = 60,
-    batch: int = 64,
+    recipe: ClassifierRecipe,
     seed: int = 0,
     progress: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> TrainedClassifier:
@@ -32,15 +47,15 @@ def train_classifier(
     classes = int(dataset.train.labels.max()) + 1
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = Classifier(dataset.shape[0], classes, widths)
+        net = Classifier(dataset.shape[0], classes, recipe.widths, recipe.patch)
     net = net.to(memory_format=torch.channels_last)
     optimiser = torch.optim.SGD(
         net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
-    steps = epochs * (len(dataset.train.labels) // batch)
+    steps = recipe.epochs * (len(dataset.train.labels) // recipe.batch)
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=0.1, total_steps=steps)
-    for epoch in range(epochs):
-        loss = _epoch(net, optimiser, cycle, dataset.train, batch, generator)
+    for epoch in range(recipe.epochs):
+        loss = _epoch(net, optimiser, cycle, dataset.train, recipe, generator)
         progress(epoch + 1, loss)
     net.eval()
     _standardise(net, dataset.train)
@@ -52,14 +67,16 @@ def _epoch(
     optimiser: torch.optim.Optimizer,
     cycle: torch.optim.lr_scheduler.LRScheduler,
     images: Images,
-    batch: int,
+    recipe: ClassifierRecipe,
     generator: torch.Generator,
 ) -> float:
     net.train()
-    total, count = 0.0, len(images.labels) // batch
+    batch, total, count = recipe.batch, 0.0, len(images.labels) // recipe.batch
     order = torch.randperm(len(images.labels), generator=generator)
     for indices in order[: count * batch].split(batch):
         inputs = shifted(normalised(images.pixels[indices]), generator)
+        if recipe.flips:
+            inputs = flipped(inputs, generator)
         loss = functional.cross_entropy(net(inputs), images.labels[indices], label_smoothing=0.1)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -84,6 +101,12 @@ def shifted(images: Tensor, generator: torch.Generator) -> Tensor:
     top, left = torch.randint(3, (2,), generator=generator).tolist()
     padded = functional.pad(images, (1, 1, 1, 1), mode="replicate")
     return padded[:, :, top : top + height, left : left + width]
+
+
+def flipped(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Each image mirrored, or not."""
+    mirrored = torch.rand(len(images), generator=generator) < 0.5
+    return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
 @torch.no_grad()

@@ -22,7 +22,9 @@ LAYERS = {
     MATHS: "processes grids oracles moments inits losses samplers",
     LEARNT: "nets data ema optimiser recipe bundle extractor train train_features",
     MEASURED: "metrics",
-    EXPERIMENT: "settings space spec trial lab search tracking study provenance pictures build",
+    EXPERIMENT: (
+        "settings space spec trial lab search tracking study provenance pictures build portrait"
+    ),
     TOLD: "report",
     COMMAND: "cli console device ui __main__",
 }

@@ -11,12 +11,15 @@ import pytest
 from ablate.cli import main
 from tests.studies import ablate
 
-COMMANDS = ["study", "results", "list", "show", "report", "ui", "train", "train-features"]
+COMMANDS = [
+    *("study", "results", "list", "show", "report", "ui", "train", "train-features"),
+    *("data", "data get", "bundle", "bundle list", "bundle show", "bundle sample"),
+]
 
 
 def test_help_has_an_example(tmp_path: Path):
     for name in COMMANDS:
-        text = ablate(tmp_path, name, "--help").stdout
+        text = ablate(tmp_path, *name.split(), "--help").stdout
         assert f"Example: ablate {name}" in text
     assert "study" in ablate(tmp_path).stdout
 
@@ -39,6 +42,9 @@ def test_help_has_an_example(tmp_path: Path):
         (["train", "moon"], "training file 'moon' is unknown; known: "),
         (["train", "digits", "--out", "bundle.pt"], "must end in .safetensors"),
         (["train-features", "moon"], "dataset 'moon' is unknown"),
+        (["data", "get", "digits"], "dataset 'digits' is not one to download"),
+        (["bundle", "show", "moon"], "bundle 'moon' is neither shipped (digits"),
+        (["bundle", "sample", "digits", "--sigma", "9"], "asks for"),
     ],
 )
 def test_a_mistake_is_one_line_with_code_2(
@@ -60,6 +66,22 @@ def test_a_mistake_is_one_line_with_code_2(
     assert words in err
     assert out == ""
     assert not (tmp_path / "mlruns").exists()
+
+
+def test_data_and_bundles_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_DATA", str(tmp_path))
+    listed = ablate(tmp_path, "data").stdout
+    assert "1438 training and 359 held-out images" in listed
+    assert listed.count("not here") == 4
+    assert "1×8×8" in ablate(tmp_path, "bundle", "list").stdout
+    assert '"dataset": "digits"' in ablate(tmp_path, "bundle", "show", "digits").stdout
+
+
+def test_a_bundle_is_sampled_beside_its_yardsticks(tmp_path: Path):
+    printed = ablate(tmp_path, "bundle", "sample", "digits", "--samples", "32").stdout
+    assert "17 network evaluations" in printed
+    assert "held-out images" in printed
+    assert (tmp_path / "reports" / "bundles" / "digits.png").stat().st_size > 1000
 
 
 def test_list_and_show_work_anywhere(tmp_path: Path):

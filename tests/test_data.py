@@ -10,11 +10,23 @@ import pytest
 import torch
 
 from ablate import data
-from ablate.data import Dataset, Images
+from ablate.data import Dataset, Images, download
 from ablate.errors import UserError
 
 DIGITS_HASH = "ca7d4078928a67c0"
 """Of scikit-learn's digits, split and scaled as we do: bundles carry it, so it must not change."""
+
+
+def test_a_download_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    import torchvision.datasets
+
+    def refuse(root: str, download: bool) -> None:
+        raise RuntimeError("no way\nto the server")
+
+    monkeypatch.setattr(torchvision.datasets, "MNIST", refuse)
+    with pytest.raises(UserError) as caught:
+        download("mnist")
+    assert str(caught.value) == "dataset mnist: cannot be downloaded (no way to the server)"
 
 
 def test_digits_are_split_one_in_five(digits: Dataset):

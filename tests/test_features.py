@@ -19,8 +19,16 @@ from ablate.errors import UserError
 from ablate.extractor import Extractor, extract, load_extractor, save_extractor, shipped_path
 from ablate.metrics.kernel import features_to_kid
 from ablate.nets.classifier import Classifier
-from ablate.train_features import TrainedClassifier, accuracy, shifted, train_classifier
+from ablate.train_features import (
+    ClassifierRecipe,
+    TrainedClassifier,
+    accuracy,
+    shifted,
+    train_classifier,
+)
 from tests.beds import generator
+
+SMALL = ClassifierRecipe((8, 16), patch=1, epochs=2, batch=64)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +193,7 @@ def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card):
 
 @pytest.fixture(scope="module")
 def trained(digits: Dataset) -> TrainedClassifier:
-    return train_classifier(digits, (8, 16), epochs=2)
+    return train_classifier(digits, SMALL)
 
 
 def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Dataset):
@@ -205,11 +213,11 @@ def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Da
 def test_training_is_a_function_of_its_seed(trained: TrainedClassifier, digits: Dataset):
     """Not of the global generator, which it leaves alone."""
     before = torch.get_rng_state()
-    again = train_classifier(digits, (8, 16), epochs=2)
+    again = train_classifier(digits, SMALL)
     assert torch.equal(before, torch.get_rng_state())
     pairs = zip(again.net.parameters(), trained.net.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
-    other = train_classifier(digits, (8, 16), epochs=2, seed=1)
+    other = train_classifier(digits, SMALL, seed=1)
     assert not torch.equal(other.net.head.weight, trained.net.head.weight)
 
 

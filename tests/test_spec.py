@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from ablate.bundle import shipped
 from ablate.errors import UserError
 from ablate.home import Home, shipped_studies
 from ablate.settings import Settings
@@ -201,10 +201,36 @@ def test_defaults_are_the_plain_sampler():
 @pytest.mark.parametrize("path", sorted(shipped_studies().glob("*.toml")), ids=lambda p: p.stem)
 def test_shipped_studies_are_valid(path: Path):
     for budget in BUDGETS:
-        if budget in tomllib.loads(path.read_text())["budgets"]:
-            study = read(path, budget)
-            assert study.trials >= (1 if budget == "smoke" else 12)
-            assert budget != "quick" or (study.samples >= 256 and len(study.seeds) >= 3)
+        study = read(path, budget)
+        assert study.bundle in shipped()
+        if budget != "smoke":
+            assert study.trials >= (16 if study.bundle == "digits" else 12)
+            assert len(study.seeds) >= 3
+            assert study.samples >= 256
+
+
+def test_a_file_is_laid_over_the_one_it_extends(tmp_path: Path):
+    (tmp_path / "base.toml").write_text(GOOD)
+    path = tmp_path / "mine.toml"
+    path.write_text("""
+extends = "base.toml"
+question = "Mine?"
+[fixed]
+sigma = 0.5
+[search]
+r = { low = 0.25, high = 0.75, step = 0.25 }
+chi = [1.0]
+[budgets.quick]
+samples = 99
+""")
+    study, base = read(path, "quick"), parse(GOOD, "s", "quick")
+    assert (study.question, study.samples, study.fixed["sigma"]) == ("Mine?", 99, 0.5)
+    assert study.fixed["levels"] == base.fixed["levels"]
+    assert study.search["chi"].choices == (1.0,)
+    assert study.search["r"].values() == (0.25, 0.5, 0.75)
+    path.write_text('extends = "none.toml"')
+    with pytest.raises(UserError, match=r"none\.toml: cannot be read"):
+        read(path, "quick")
 
 
 def test_own_studies_come_before_shipped_ones(tmp_path: Path):
