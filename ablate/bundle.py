@@ -21,12 +21,16 @@ from torch import Tensor
 from ablate.errors import UserError
 from ablate.files import whole_file
 from ablate.moments import Gaussian, Moments
-from ablate.nets.compact import Compact
-from ablate.nets.precondition import Preconditioned
+from ablate.nets import make_net
+from ablate.nets.precondition import AsInPaper, Preconditioned
 from ablate.recipe import Recipe
 
 FORMAT = 1
 ZOO = Path(__file__).parent / "zoo"
+
+
+Model = Preconditioned | AsInPaper
+"""Either is D(y, s) with y of shape [B, C, H, W] and s of shape [B], around a network `net`."""
 
 
 class Card(BaseModel):
@@ -51,22 +55,24 @@ class Card(BaseModel):
 class Bundle(NamedTuple):
     card: Card
     hash: str  # of the file
-    model: Preconditioned
+    model: Model
     moments: Moments
     features: dict[str, Tensor]  # split -> [N, f]
 
 
-def build_model(
-    card_shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian
-) -> Preconditioned:
-    """The network of a recipe: it sees y and the linear denoiser, both of the image's channels."""
-    channels = card_shape[0]
-    net = Compact(2 * channels, channels, **recipe.net.model_dump())
-    return Preconditioned(net, gaussian).to(memory_format=torch.channels_last)
+def build_model(shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian) -> Model:
+    """The denoiser of a recipe for images of `shape`."""
+    channels = shape[0]
+    model: Model
+    if recipe.objective == "paper":
+        model = AsInPaper(make_net(recipe.net, channels, channels))
+    else:  # the network sees y and the linear denoiser
+        model = Preconditioned(make_net(recipe.net, 2 * channels, channels), gaussian)
+    return model.to(memory_format=torch.channels_last)
 
 
 def write(
-    path: Path, card: Card, model: Preconditioned, moments: Moments, features: dict[str, Tensor]
+    path: Path, card: Card, model: Model, moments: Moments, features: dict[str, Tensor]
 ) -> None:
     tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
     tensors |= {f"everything.{k}": v.float() for k, v in moments.everything._asdict().items()}

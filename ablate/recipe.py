@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Net(BaseModel):
-    """Arguments of the Compact network."""
+    """Which network, and its arguments; those of the other kinds are not looked at."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    widths: tuple[int, ...] = (48, 96)
-    blocks: int = Field(2, ge=1)
-    patch: int = Field(1, ge=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
+    kind: Literal["compact", "ncsn-deeper", "ddpm++"] = "compact"
+    widths: tuple[int, ...] = (48, 96)  # compact
+    blocks: int = Field(2, ge=1)  # compact and ddpm++: at each resolution
+    patch: int = Field(1, ge=1)  # compact
+    dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
+    width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
 
 
 class Recipe(BaseModel):
@@ -27,9 +33,21 @@ class Recipe(BaseModel):
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(1.0, gt=0)
     gamma: float = Field(7.0, gt=0)  # of the power-function EMA
+    snapshots: int = Field(0, ge=0)  # of two more averages, for a length chosen after training
     seed: int = 0
     s_min: float = Field(0.002, gt=0)
     s_max: float = Field(3.0, gt=0)
     rank: int = Field(256, ge=0)  # of the covariance that preconditions and starts; 0 is EDM's
     class_rank: int = Field(64, ge=0)
+    objective: Literal["preconditioned", "paper"] = "preconditioned"
     net: Net = Net()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Recipe:
+        if not self.s_min < self.s_max:
+            raise ValueError(f"s_min = {self.s_min:g} is not below s_max = {self.s_max:g}")
+        return self
+
+    def identity(self) -> str:
+        """As a checkpoint knows it. What came later and is not used leaves it as it was."""
+        return self.model_dump_json(exclude=None if self.snapshots else {"snapshots"})

@@ -15,14 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ablate.bundle import build_model
+from ablate.bundle import Model, build_model
 from ablate.data import Dataset, to_unit_interval_plus_one
 from ablate.ema import PowerEMA
 from ablate.errors import UserError
 from ablate.files import whole_file
-from ablate.losses import preconditioned
 from ablate.moments import Moments, fit_moments
-from ablate.nets.precondition import Preconditioned
+from ablate.objective import denoising_loss, noise_levels
 from ablate.optimiser import make_optimiser
 from ablate.recipe import Recipe
 
@@ -31,7 +30,7 @@ EVALUATION_LEVELS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 class Trained(NamedTuple):
-    model: Preconditioned  # with averaged weights
+    model: Model  # with averaged weights
     moments: Moments
     heldout_error: dict[float, float]  # noise level -> mean squared error of D per pixel
 
@@ -49,13 +48,6 @@ def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
         shuffle = torch.randperm(size, generator=_generator(seed, "order", epoch))
         pieces.append(shuffle[max(0, first - epoch * size) : last - epoch * size])
     return torch.cat(pieces)
-
-
-def noise_levels(recipe: Recipe, generator: torch.Generator) -> Tensor:
-    """Log-uniform on [s_min, s_max], one in each of `batch` equal strata, in random order."""
-    strata = torch.randperm(recipe.batch, generator=generator)
-    u = (strata + torch.rand(recipe.batch, generator=generator)) / recipe.batch
-    return recipe.s_min * (recipe.s_max / recipe.s_min) ** u
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
@@ -96,7 +88,7 @@ def train(
 
 
 def _step(
-    recipe: Recipe, model: Preconditioned, optimiser: torch.optim.Optimizer, y: Tensor, step: int
+    recipe: Recipe, model: Model, optimiser: torch.optim.Optimizer, y: Tensor, step: int
 ) -> float:
     generator = _generator(recipe.seed, "noise", step)
     y_0 = y[batch_indices(recipe.seed, step, recipe.batch, len(y)).to(y.device)]
@@ -105,8 +97,7 @@ def _step(
     model.train()
     with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        denoised = model(y_0 + s[:, None, None, None] * z, s)
-    loss = preconditioned(denoised, y_0, model.error_variance(s))
+        loss = denoising_loss(model, y_0, s, z)
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     nn.utils.clip_grad_norm_(model.net.parameters(), recipe.clip)
@@ -115,7 +106,7 @@ def _step(
 
 
 @torch.no_grad()
-def heldout_error(model: Preconditioned, dataset: Dataset, device: str) -> dict[float, float]:
+def heldout_error(model: Model, dataset: Dataset, device: str) -> dict[float, float]:
     """Mean squared error of D per pixel on held-out images, by noise level."""
     y_0 = to_unit_interval_plus_one(dataset.heldout.pixels[:2000]).log()
     errors = {}

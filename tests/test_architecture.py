@@ -20,7 +20,7 @@ FOUNDATION, MATHS, LEARNT, MEASURED, EXPERIMENT, TOLD, COMMAND = range(-1, 6)
 LAYERS = {
     FOUNDATION: "__init__ errors files home record",
     MATHS: "processes grids oracles moments inits losses samplers",
-    LEARNT: "nets data ema optimiser recipe bundle extractor train train_features",
+    LEARNT: "nets data ema optimiser recipe bundle extractor objective train train_features",
     MEASURED: "metrics",
     EXPERIMENT: (
         "settings space spec trial lab search tracking study provenance pictures build portrait"
@@ -248,6 +248,6 @@ def test_unseeded_calls_are_seen(call: str, expected: bool):
 
 
 def test_known_edges_are_found():
-    assert {"bundle", "optimiser", "nets.precondition"} <= own("train")
+    assert {"bundle", "optimiser", "objective"} <= own("train")
     assert "torch" in foreign("train")
     assert {"files", "moments", "recipe"} <= reached({"train"})

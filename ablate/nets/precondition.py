@@ -8,6 +8,26 @@ from torch import Tensor, nn
 from ablate.moments import Gaussian
 
 
+class AsInPaper(nn.Module):
+    """D(y; s) = y + s² (1 + x ∘ F(x; log s)): the network's output times x is the hyvarinen.
+
+    Nothing is scaled, so F must grow as 1/s² towards low noise; kept to reproduce the paper.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def hyvarinen(self, y: Tensor, s: Tensor) -> Tensor:
+        """x ∘ F(x; log s); y: [B, C, H, W], s: [B]."""
+        x = y.exp()
+        out: Tensor = x * self.net(x.contiguous(memory_format=torch.channels_last), s.log())
+        return out
+
+    def forward(self, y: Tensor, s: Tensor) -> Tensor:
+        return y + s[:, None, None, None] ** 2 * (1 + self.hyvarinen(y, s))
+
+
 class Preconditioned(nn.Module):
     """D(y; s) = D_lin(y; s) + c_out(s) F(y, D_lin; log s): Wiener preconditioning.
 
