@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from pydantic import ValidationError
 
 from ablate import bundle as bundles
+from ablate import checkpoint as checkpoints
+from ablate import parallel
 from ablate.data import Dataset, load
 from ablate.errors import UserError
-from ablate.extractor import extract, load_extractor, save_extractor, shipped_path
+from ablate.extractor import Extractor, extract, load_extractor, save_extractor, shipped_path
+from ablate.files import locked
+from ablate.learner import WarmStart
 from ablate.provenance import versions
 from ablate.recipe import Recipe
 from ablate.spec import one_line
-from ablate.train import Trained, train
+from ablate.train import DEFAULTS, Options, StepNews, Trained, train
 from ablate.train_features import RECIPES, ClassifierRecipe, train_classifier
 
 MOST_FEATURES = 5000
@@ -32,6 +37,71 @@ def read_recipe(path: Path) -> Recipe:
         raise UserError(f"{path}: {one_line(error)}") from None
 
 
+def warm_start(path: Path, recipe: Recipe) -> WarmStart:
+    """The weights of a bundle, to start from those: of the same network, for the same images."""
+    bundle = bundles.read(path)
+    card, shape = bundle.card, load(recipe.dataset).shape
+    if card.shape != shape:
+        theirs, ours = ("×".join(map(str, sides)) for sides in (card.shape, shape))
+        raise UserError(f"--from {path}: for images of {theirs}, {recipe.dataset} has {ours}")
+    net, wanted = _network(card.recipe), _network(recipe)
+    if net != wanted or card.steps is not None:
+        told = "it is told k" if net == wanted else _difference(net, wanted)
+        raise UserError(f"--from {path}: another network than the recipe's ({told})")
+    return WarmStart(card.name, bundle.hash, bundle.model.net.state_dict())
+
+
+def _network(recipe: Recipe) -> dict[str, object]:
+    """What decides a network's weights and what they mean."""
+    return recipe.net.model_dump(exclude={"dropout"}) | {"objective": recipe.objective}
+
+
+def _difference(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
+    pairs = ((key, theirs.get(key), ours[key]) for key in ours)
+    return ", ".join(f"{key} = {a}, not {b}" for key, a, b in pairs if a != b)
+
+
+def make_options(
+    recipe: Recipe, minutes: float | None, start: str | None, ema_length: float | None, root: Path
+) -> Options:
+    found = None if start is None else warm_start(bundles.find(start, root), recipe)
+    return Options(minutes, found, ema_length)
+
+
+@contextmanager
+def alone(checkpoint: Path, name: str) -> Iterator[bool]:
+    """One training of a name under a root; true in the first of the processes that share it."""
+    if parallel.rank() > 0:
+        yield False
+        return
+    with locked(checkpoint.with_suffix(".lock"), f"{name} is being trained"):
+        yield True
+
+
+def is_done(target: Path, checkpoint: Path, recipe: Recipe, options: Options, again: bool) -> bool:
+    """Is there nothing to do? A checkpoint is work to go on with, unless it has come to its end;
+    one at its end is kept for its snapshots, to pack another length of average."""
+    ended = checkpoint.exists() and checkpoints.is_finished(checkpoint)
+    if not target.exists() or (checkpoint.exists() and not ended):
+        return False
+    if again:
+        checkpoint.unlink(missing_ok=True)
+        return False
+    if ended and options.ema_length is not None:
+        return False
+    theirs = bundles.read_card(target).recipe.model_dump()
+    ours = recipe.model_dump() | ({"steps": theirs["steps"]} if options.minutes else {})
+    if theirs != ours:
+        what = _difference(theirs, ours)
+        raise UserError(f"{target} is of another recipe ({what}); --again replaces it")
+    if options.ema_length is not None:
+        raise UserError(
+            f"--ema-length {options.ema_length:g}: {target} is finished and {checkpoint}, with"
+            " its snapshots, is gone; --again trains anew"
+        )
+    return True
+
+
 def make_bundle(
     name: str,
     recipe: Recipe,
@@ -39,19 +109,27 @@ def make_bundle(
     out: Path,
     device: str = "cpu",
     progress: Callable[[int, float], None] = lambda step, loss: None,
+    options: Options = DEFAULTS,
+    watch: Callable[[StepNews], None] | None = None,
 ) -> Trained:
-    """Train (or go on training) by the recipe and write the bundle."""
+    """Train (or go on training) by the recipe; the first of several processes writes the bundle."""
     dataset = load(recipe.dataset)
     extractor = load_extractor(shipped_path(recipe.dataset))
-    trained = train(recipe, dataset, checkpoint, device, progress)
+    trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
+    if parallel.rank() == 0:
+        card = _card(name, dataset, extractor.hash, trained, options)
+        features = split_features(extractor, dataset)
+        bundles.write(out, card, trained.model.cpu(), trained.moments, features)
+    return trained
+
+
+def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
+    """Features of some images of each split."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
-    features = {
+    return {
         split: extract(extractor, images.pixels[_chosen(len(images.pixels))])
         for split, images in splits.items()
     }
-    card = _card(name, recipe, dataset, extractor.hash, trained)
-    bundles.write(out, card, trained.model.cpu(), trained.moments, features)
-    return trained
 
 
 def _chosen(count: int) -> torch.Tensor:
@@ -60,9 +138,20 @@ def _chosen(count: int) -> torch.Tensor:
     return order[:MOST_FEATURES]
 
 
+def _command(name: str, options: Options) -> str:
+    flags = {
+        "--minutes": options.minutes,
+        "--from": options.start and options.start.name,
+        "--ema-length": options.ema_length,
+    }
+    given = [f" {flag} {value}" for flag, value in flags.items() if value is not None]
+    return f"ablate train {name}" + "".join(given)
+
+
 def _card(
-    name: str, recipe: Recipe, dataset: Dataset, extractor_hash: str, trained: Trained
+    name: str, dataset: Dataset, extractor_hash: str, trained: Trained, options: Options
 ) -> bundles.Card:
+    recipe, start = trained.recipe, options.start
     return bundles.Card(
         format=bundles.FORMAT,
         name=name,
@@ -76,12 +165,13 @@ def _card(
         licence=dataset.licence,
         note=dataset.note,
         provenance={
-            "command": f"ablate train {name}",
+            "command": _command(name, options),
             "parameters": sum(p.numel() for p in trained.model.net.parameters()),
             "images_seen": recipe.steps * recipe.batch,
             "heldout_error": {str(s): error for s, error in trained.heldout_error.items()},
             "versions": versions(),
-        },
+        }
+        | ({"started_from": f"{start.name} {start.hash}"} if start else {}),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -22,7 +22,9 @@ from ablate.errors import UserError
 from ablate.files import whole_file
 from ablate.moments import Gaussian, Moments
 from ablate.nets import make_net
+from ablate.nets.by_step import ByStep
 from ablate.nets.precondition import AsInPaper, Preconditioned
+from ablate.processes import GBM
 from ablate.recipe import Recipe
 
 FORMAT = 1
@@ -31,6 +33,15 @@ ZOO = Path(__file__).parent / "zoo"
 
 Model = Preconditioned | AsInPaper
 """Either is D(y, s) with y of shape [B, C, H, W] and s of shape [B], around a network `net`."""
+
+
+class Steps(BaseModel):
+    """What k meant to a network that was trained on it: s = sigma √(k/N)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sigma: float = Field(gt=0)
+    N: int = Field(ge=3)
 
 
 class Card(BaseModel):
@@ -49,6 +60,7 @@ class Card(BaseModel):
     extractor: str  # hash of the classifier that made the features
     licence: str
     note: str = ""
+    steps: Steps | None = None  # of a network that is told k instead of log s
     provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
 
 
@@ -60,14 +72,16 @@ class Bundle(NamedTuple):
     features: dict[str, Tensor]  # split -> [N, f]
 
 
-def build_model(shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian) -> Model:
+def build_model(
+    shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian, steps: Steps | None = None
+) -> Model:
     """The denoiser of a recipe for images of `shape`."""
-    channels = shape[0]
-    model: Model
-    if recipe.objective == "paper":
-        model = AsInPaper(make_net(recipe.net, channels, channels))
-    else:  # the network sees y and the linear denoiser
-        model = Preconditioned(make_net(recipe.net, 2 * channels, channels), gaussian)
+    channels, as_in_paper = shape[0], recipe.objective == "paper"
+    # a preconditioned network sees y and the linear denoiser
+    net = make_net(recipe.net, channels if as_in_paper else 2 * channels, channels)
+    if steps is not None:
+        net = ByStep(net, GBM(steps.sigma), steps.N, continuous=True)
+    model: Model = AsInPaper(net) if as_in_paper else Preconditioned(net, gaussian)
     return model.to(memory_format=torch.channels_last)
 
 
@@ -139,7 +153,7 @@ def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bund
     tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
     parts = [tensors[f"classes.{field}"] for field in Gaussian._fields]
     classes = [Gaussian(*row) for row in zip(*parts, strict=True)]
-    model = build_model(card.shape, card.recipe, everything)
+    model = build_model(card.shape, card.recipe, everything, card.steps)
     weights = {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
     model.net.load_state_dict(weights)
     moments = Moments(everything, classes, tensors["class_averages"], card.shape[0])

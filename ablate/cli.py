@@ -17,6 +17,7 @@ from ablate.home import Home
 if TYPE_CHECKING:
     from ablate.record import StudyRecord
     from ablate.spec import Study
+    from ablate.train import StepNews
 
 app = typer.Typer(
     name="ablate",
@@ -70,7 +71,10 @@ def study(
     home: Home = context.obj
     device = resolve(device)
     spec = _read(home, name, budget, device, trials)
-    lab = prepare(spec, home, device)
+    try:
+        lab = prepare(spec, home, device)
+    except UserError as error:
+        raise UserError(f"{home.find_toml(name)}: {error}") from None
     chosen = "" if budget else f", the default on {device}"
     console.print(f"{spec.name}: {spec.question}", highlight=False)
     console.print(
@@ -85,7 +89,10 @@ def study(
         console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
     for number, reason in outcome.failures:
         print(f"trial {number} failed: {reason}", file=sys.stderr)
-    console.print(f"next: ablate results {name}, ablate report {name}, ablate ui", highlight=False)
+    again = f"{name} --budget {spec.budget}" if budget else name
+    console.print(
+        f"next: ablate results {again}, ablate report {again}, ablate ui", highlight=False
+    )
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -97,7 +104,7 @@ def results(
     budget: BudgetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="A list of objects.")] = False,
 ) -> None:
-    """Print a study's trials, best first."""
+    """Print a study's trials: a table, best first, or JSON, by number."""
     from ablate.console import print_json, print_results, trial_rows
 
     record = _record(context.obj, name, budget)
@@ -139,7 +146,8 @@ def report(
 
     home: Home = context.obj
     reader = Reader(home)
-    for name in names or reader.names():
+    known = [name for name in reader.names() if reader.latest(name, budget) is not None]
+    for name in names or known:
         record = _record(home, name, budget)
         print(render.write(record, reader.fetch, home.reports / record.name))
 
@@ -155,7 +163,7 @@ def ui(
     serve(context.obj, port)
 
 
-@app.command(epilog="Example: ablate train digits")
+@app.command(epilog="Example: ablate train digits --minutes 30")
 def train(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A file of studies/train by name, or a path.")],
@@ -163,23 +171,58 @@ def train(
         Path | None, typer.Option(help="Bundle to write. Default: mlruns/bundles/NAME.safetensors.")
     ] = None,
     device: DeviceOption = "auto",
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Time to train for, in place of the recipe's steps."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="A bundle whose weights to start with.")
+    ] = None,
+    ema_length: Annotated[
+        float | None,
+        typer.Option(help="Length of the averaged weights, as a share of the run (sigma_rel)."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Anew, if it is finished.")] = False,
 ) -> None:
-    """Train a score model and pack it into a bundle; continues after an interruption."""
-    from ablate.build import make_bundle, read_recipe
+    """Train a score model and pack it into a bundle; continues after an interruption.
+
+    Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
+    """
+    from ablate import parallel
+    from ablate.build import alone, is_done, make_bundle, make_options, read_recipe
     from ablate.console import counting_bar
     from ablate.device import resolve
+    from ablate.training_log import logged
 
     home: Home = context.obj
     path = home.find_toml(name, "train")
     recipe, name = read_recipe(path), path.stem
     target = _target(out, home.mlruns / "bundles" / f"{name}.safetensors")
     checkpoint = home.mlruns / "training" / f"{name}.pt"
-    with counting_bar(f"train {name}", recipe.steps, "steps") as tick:
-        trained = make_bundle(name, recipe, checkpoint, target, resolve(device), tick)
-    checkpoint.unlink(missing_ok=True)
-    for s, error in trained.heldout_error.items():
-        print(f"held-out error at s = {s:<5g} {error:.3e}")
-    print(target)
+    options = make_options(recipe, minutes, start, ema_length, home.root)
+    with parallel.joined(resolve(device)) as where, alone(checkpoint, name) as first:
+        if parallel.agreed(first and is_done(target, checkpoint, recipe, options, again)):
+            if first:
+                print(f"finished before: {target}; --again trains it anew")
+            return
+        with (
+            counting_bar(f"train {name}", recipe.steps, "steps", first) as tick,
+            logged(home, name, recipe, options, where) as log,
+        ):
+
+            def watch(news: StepNews) -> None:
+                tick(news.step, news.loss, news.steps, f"{news.images_per_second:.0f} images/s")
+                log(news)
+
+            watcher = watch if first else None
+            files = (checkpoint, target, where)
+            trained = make_bundle(name, recipe, *files, options=options, watch=watcher)
+        if first:
+            if not recipe.snapshots:
+                checkpoint.unlink(missing_ok=True)
+            for s, error in trained.heldout_error.items():
+                print(f"held-out error at s = {s:<5g} {error:.3e}")
+            print(target)
 
 
 @app.command("train-features", epilog="Example: ablate train-features digits")
@@ -263,6 +306,41 @@ def bundle_show(context: typer.Context, name: BundleName) -> None:
     print(read_card(find(name, home.root)).model_dump_json(indent=1))
 
 
+@bundle_app.command(
+    "import",
+    epilog="Example: ablate bundle import theirs.pt --recipe fashion --out mine.safetensors",
+)
+def bundle_import(
+    context: typer.Context,
+    weights: Annotated[Path, typer.Argument(help="A .safetensors file or a state dict.")],
+    recipe: Annotated[
+        str, typer.Option(help="Training file that names its network, objective and dataset.")
+    ],
+    out: Annotated[Path, typer.Option(help="Bundle to write.")],
+    sigma: Annotated[
+        float | None, typer.Option(min=0, help="If it is told k: s = sigma √(k/N).")
+    ] = None,
+    n: Annotated[int | None, typer.Option("--N", min=3, help="If it is told k: its N.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Which of several state dicts in the file.")
+    ] = None,
+) -> None:
+    """Make a bundle of a network that was trained elsewhere. By default it is told log s."""
+    from ablate.build import read_recipe
+    from ablate.bundle import Steps
+    from ablate.importing import import_bundle
+
+    home: Home = context.obj
+    if (sigma is None) != (n is None):
+        raise UserError("--sigma and --N say together what k meant: give both or neither")
+    steps = None if sigma is None or n is None else Steps(sigma=sigma, N=n)
+    target = _target(out, out)
+    known = read_recipe(home.find_toml(recipe, "train"))
+    for s, error in import_bundle(weights, target.stem, known, target, steps, key).items():
+        print(f"held-out error at s = {s:<5g} {error:.3e}")
+    print(target)
+
+
 @bundle_app.command("sample", epilog="Example: ablate bundle sample digits --samples 512")
 def bundle_sample(
     context: typer.Context,
@@ -303,10 +381,10 @@ def _target(out: Path | None, default: Path) -> Path:
 def _read(
     home: Home, name: str, budget: str | None, device: str, trials: int | None = None
 ) -> Study:
-    from ablate import spec
+    from ablate import study_file
 
     default = "quick" if device == "cpu" else "full"
-    return spec.read(home.find_toml(name), budget or default, trials)
+    return study_file.read(home.find_toml(name), budget or default, trials)
 
 
 def _record(home: Home, name: str, budget: str | None) -> StudyRecord:
@@ -321,9 +399,12 @@ def _record(home: Home, name: str, budget: str | None) -> StudyRecord:
 
 
 def _question_and_state(home: Home, name: str) -> tuple[str, str]:
-    from ablate import spec
+    from ablate import study_file
 
-    question = spec.question(home.find_toml(name))
+    try:
+        question = study_file.question(home.find_toml(name))
+    except UserError as error:  # one broken file must not hide the others
+        return str(error), "broken"
     if not home.has_record():
         return question, "not run"
     from ablate.tracking import Reader
@@ -346,6 +427,7 @@ def _terminate(*_: object) -> NoReturn:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:

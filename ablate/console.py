@@ -21,7 +21,7 @@ from rich.table import Table
 from ablate.record import Objective, StudyRecord, Trial
 from ablate.report.tables import varied
 
-console = Console()
+console = Console(markup=False)  # a question may hold brackets
 
 
 def plural(count: int, noun: str) -> str:
@@ -58,8 +58,8 @@ class StudyBar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def began(self, done: int, total: int) -> None:
-        self._done, self._total = done, total
+    def began(self, done: int, total: int, best: float | None) -> None:
+        self._done, self._total, self._best = done, total, best
         self._task = self._progress.add_task(
             self._name, total=total, completed=done, count=self._count(), news=""
         )
@@ -85,21 +85,28 @@ class StudyBar:
 
 
 class Tick(Protocol):
-    def __call__(self, step: int, loss: float | None = None) -> None: ...
+    def __call__(
+        self, step: int, loss: float | None = None, total: int | None = None, pace: str = ""
+    ) -> None: ...
 
 
 @contextmanager
-def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
-    """Yields `tick(step, loss)`, the loss being optional."""
-    progress = _progress()
+def counting_bar(name: str, total: int, unit: str, shown: bool = True) -> Iterator[Tick]:
+    """Yields `tick(step, loss, total, pace)`, all but the step optional: a total that turns out
+    otherwise, and a text of how fast it goes."""
+    progress, planned = _progress(), total
+    progress.disable = progress.disable or not shown
     with progress:
         task = progress.add_task(name, total=total, count="", news="")
 
-        def tick(step: int, loss: float | None = None) -> None:
+        def tick(
+            step: int, loss: float | None = None, total: int | None = None, pace: str = ""
+        ) -> None:
+            total = total or planned
             text = f"{step}/{total} {unit}"
-            news = "" if loss is None else f"loss {loss:.4f}"
-            progress.update(task, completed=step, count=text, news=news)
-            if progress.disable and (step == total or step % -(-total // 20) == 0):
+            news = f"{'' if loss is None else f'loss {loss:.4f}'}  {pace}".strip()
+            progress.update(task, completed=step, total=total, count=text, news=news)
+            if shown and progress.disable and (step == total or step % -(-total // 20) == 0):
                 print(f"{name}  {text}  {news}".rstrip(), flush=True)
 
         yield tick

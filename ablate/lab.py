@@ -80,15 +80,18 @@ def yardsticks(lab: Lab) -> dict[str, dict[str, float]]:
     Real held-out images are as good as it gets; Gaussians fitted to each class are what can be had
     without any network.
     """
-    heldout = lab.bundle.features["heldout"]
-    count = min(lab.study.samples, len(heldout))
+    other = "heldout" if lab.study.reference == "train" else "train"
+    images = lab.bundle.features[other]
+    count = min(lab.study.samples, len(images))
     real, fitted = [], []
     for seed in lab.study.seeds:
-        order = torch.randperm(len(heldout), generator=torch.Generator().manual_seed(seed))
-        real.append(measure(heldout[order[:count]], lab.reference))
+        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+        real.append(measure(images[order[:count]], lab.reference))
         fitted.append(measure(_without_network(lab, seed), lab.reference))
-    suffix = "" if count == lab.study.samples else f" (only {count})"
-    found = {f"held-out images{suffix}": real, "class-gaussian without network": fitted}
+    name = {"heldout": "held-out images", "train": "training images"}[other]
+    if count < lab.study.samples:  # MLflow takes neither brackets nor commas in a name
+        name += f" - only {count}"
+    found = {name: real, "class-gaussian without network": fitted}
     return {name: _with_intervals(rows) for name, rows in found.items()}
 
 

@@ -7,11 +7,11 @@ k uniform on 1..N-1 with s = sigma √(k/N), the M-DSM loss as printed, without 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate.bundle import Model
 from ablate.inits import PAPER_SIGMA
-from ablate.losses import mdsm, preconditioned
+from ablate.losses import mdsm_target
 from ablate.nets.precondition import AsInPaper
 from ablate.recipe import Recipe
 
@@ -32,9 +32,28 @@ def noise_levels(recipe: Recipe, generator: torch.Generator) -> Tensor:
     return recipe.s_min * (recipe.s_max / recipe.s_min) ** u
 
 
-def denoising_loss(model: Model, y_0: Tensor, s: Tensor, z: Tensor) -> Tensor:
-    """The loss of one batch, noised by z to levels s, [B]."""
+def denoising_losses(model: Model, y_0: Tensor, s: Tensor, z: Tensor) -> Tensor:
+    """The loss of each image, [B, 1], noised by z to levels s, [B]."""
     y_t = y_0 + s[:, None, None, None] * z
     if isinstance(model, AsInPaper):
-        return mdsm(model.hyvarinen(y_t, s), y_t, y_0, s[:, None, None, None])
-    return preconditioned(model(y_t, s), y_0, model.error_variance(s))
+        residual = model.hyvarinen(y_t, s) - mdsm_target(y_t, y_0, s[:, None, None, None])
+        return 0.5 * (residual**2).flatten(1).sum(1, keepdim=True)
+    residual = model(y_t, s) - y_0
+    losses: Tensor = (residual**2).flatten(1).mean(1, keepdim=True) / model.error_variance(s)
+    return losses
+
+
+def denoising_loss(model: Model, y_0: Tensor, s: Tensor, z: Tensor) -> Tensor:
+    """The loss of one batch: `mdsm` of the paper's parametrisation, else `preconditioned`."""
+    return denoising_losses(model, y_0, s, z).mean()
+
+
+class Losses(nn.Module):
+    """`denoising_losses` as a module, for what wraps modules."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, y_0: Tensor, s: Tensor, z: Tensor) -> Tensor:
+        return denoising_losses(self.model, y_0, s, z)

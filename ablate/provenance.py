@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from ablate.home import PACKAGE
@@ -31,6 +32,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def provenance(device: str) -> dict[str, str]:
     """As tags of a run."""
     commit = _git("rev-parse", "HEAD")

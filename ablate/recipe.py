@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,7 +13,7 @@ class Net(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["compact", "ncsn-deeper", "ddpm++"] = "compact"
-    widths: tuple[int, ...] = (48, 96)  # compact
+    widths: tuple[Annotated[int, Field(ge=1)], ...] = Field((48, 96), min_length=1)  # compact
     blocks: int = Field(2, ge=1)  # compact and ddpm++: at each resolution
     patch: int = Field(1, ge=1)  # compact
     dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
@@ -49,5 +47,12 @@ class Recipe(BaseModel):
         return self
 
     def identity(self) -> str:
-        """As a checkpoint knows it. What came later and is not used leaves it as it was."""
-        return self.model_dump_json(exclude=None if self.snapshots else {"snapshots"})
+        """As a checkpoint knows it: what was added since and is not used leaves it as it was."""
+        later = ("snapshots", "objective")
+        exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
+        exclude["net"] = {name for name in ("kind", "width") if _is_default(self.net, name)}
+        return self.model_dump_json(exclude=exclude)
+
+
+def _is_default(model: BaseModel, name: str) -> bool:
+    return bool(getattr(model, name) == type(model).model_fields[name].default)

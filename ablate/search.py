@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +46,10 @@ def distribution(domain: Domain) -> BaseDistribution:
 
 def from_unit(domain: Domain, u: float) -> Value:
     """The domain's value at u in [0, 1): every value or equal stretch with the same chance."""
-    if (values := domain.values()) is not None and not domain.log:
-        return values[int(u * len(values))]
+    if domain.choices is not None:
+        return domain.choices[int(u * len(domain.choices))]
+    if (step := domain.spacing) is not None and not domain.log:
+        return domain.low + step * int(u * domain.count())  # type: ignore[operator]
     low, high = float(domain.low), float(domain.high)  # type: ignore[arg-type]
     if domain.whole:  # on a log scale: each number with half the way to its neighbours
         value = (low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u
@@ -113,6 +114,7 @@ class Entry(NamedTuple):
     number: int
     params: dict[str, Value]
     running: bool
+    failed: bool = False
 
 
 class Ledger:
@@ -130,7 +132,17 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         trials = self._study.get_trials(deepcopy=False)
-        return [Entry(t.number, t.params, t.state == TrialState.RUNNING) for t in trials]
+        return [
+            Entry(t.number, t.params, t.state == TrialState.RUNNING, t.state == TrialState.FAIL)
+            for t in trials
+        ]
+
+    def best(self) -> float | None:
+        """The best value of the first objective so far."""
+        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        values = [trial.values[0] for trial in done]
+        better = min if self._spec.objectives[0].direction == "minimize" else max
+        return better(values) if values else None
 
     def claim_next(self) -> Entry:
         """Propose the next trial and write it down as running."""
@@ -153,8 +165,3 @@ class Ledger:
     def give_up(self, number: int, *, failed: bool) -> None:
         """Diverged (a result: search methods learn to keep away) or failed (no result)."""
         self._study.tell(number, state=TrialState.FAIL if failed else TrialState.PRUNED)
-
-
-def sqlite_url(path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{path}"

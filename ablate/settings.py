@@ -34,7 +34,7 @@ def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
 class Settings(BaseModel):
     """A complete configuration. Knobs that do not apply stay None."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     sampler: str
     init: str
@@ -48,7 +48,7 @@ class Settings(BaseModel):
     delta: float | None = Field(None, gt=0)
     n: int | None = Field(None, ge=0)
     grid: Literal["uniform", "geometric", "karras"] = "geometric"
-    levels: int = Field(50, ge=3)
+    levels: int = Field(50, ge=3, le=100_000)
     s_min: float | None = Field(None, gt=0)
 
     @model_validator(mode="after")

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Scalar = str | int | float
+
+def _not_bool(value: Any) -> Any:
+    """True would be taken for 1."""
+    if isinstance(value, bool):
+        raise ValueError("must be a word or a number")
+    return value
+
+
+Scalar = Annotated[str | int | float, BeforeValidator(_not_bool)]
 FINITE_STEPS = 10_000
 """A grid axis longer than this is taken for a mistake."""
 
@@ -81,16 +89,22 @@ class Domain(Model):
         """Values that must all be valid for the domain to be."""
         return self.choices or (self.low, self.high)  # type: ignore[return-value]
 
+    @property
+    def spacing(self) -> int | float | None:
+        """Between neighbouring values of a range, where there is one."""
+        return self.step or (1 if self.whole else None)
+
+    def count(self) -> int:
+        """How many values a range with spacing has."""
+        assert self.low is not None
+        assert self.high is not None
+        assert self.spacing is not None
+        return math.floor((self.high - self.low) / self.spacing + 1e-9) + 1
+
     def values(self) -> tuple[Scalar, ...] | None:
         """All of them, or None where they cannot be counted."""
         if self.choices is not None:
             return self.choices
-        assert self.low is not None
-        assert self.high is not None
-        step = self.step or (1 if self.whole else None)
-        if (
-            step is None
-            or (count := math.floor((self.high - self.low) / step + 1e-9)) > FINITE_STEPS
-        ):
+        if self.spacing is None or self.count() > FINITE_STEPS:
             return None
-        return tuple(self.low + i * step for i in range(count + 1))
+        return tuple(self.low + i * self.spacing for i in range(self.count()))  # type: ignore[operator]

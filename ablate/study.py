@@ -6,17 +6,16 @@ all its cells are: whatever a kill leaves behind is taken up where it stood.
 
 from __future__ import annotations
 
-import fcntl
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ablate.errors import UserError
+from ablate.files import locked
 from ablate.home import Home
+from ablate.interrupts import shielded
 from ablate.lab import Lab, yardsticks
 from ablate.pictures import save_grid
 from ablate.provenance import provenance
@@ -30,7 +29,8 @@ from ablate.trial import BATCH, KEPT_IMAGES, CellResult, run_cell
 class Watcher(Protocol):
     """Whoever wants to know how a study is getting on."""
 
-    def began(self, done: int, total: int) -> None: ...
+    def began(self, done: int, total: int, best: float | None) -> None:
+        """`best` is the first objective's, of the trials done before."""
 
     def advanced(self, share: float) -> None:
         """Another `share` of a trial is drawn."""
@@ -46,14 +46,19 @@ class Outcome(NamedTuple):
 
 def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
     """Bring the study to its total number of trials."""
-    with _alone(home, lab.key):
+    lock = home.mlruns / f".{lab.key.replace('/', '-')}.lock"
+    with locked(lock, f"study {lab.key} is being run"):
         ledger = Ledger(home.search_url, lab.key, lab.study)
         entries = ledger.entries()
         already = sum(not entry.running for entry in entries)
-        watcher.began(already, lab.study.trials)
+        tracker = Tracker(home)
+        watcher.began(already, lab.study.trials, ledger.best())
         if already >= lab.study.trials and already == len(entries):
-            return Outcome(already, 0, [])
-        record = _open_record(Tracker(home), lab)
+            tracker.close_finished(lab.study.name, lab.key)
+            failed = [(entry.number, "failed before") for entry in entries if entry.failed]
+            return Outcome(already, 0, failed)
+        with shielded():
+            record = _open_record(tracker, lab)
         with record.closing():
             if not record.has_yardsticks():
                 record.log_yardsticks(yardsticks(lab))
@@ -65,26 +70,9 @@ def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
         return Outcome(already, len(reasons), failures)
 
 
-@contextmanager
-def _alone(home: Home, key: str) -> Iterator[None]:
-    """One process a study; the lock goes with the process, however it ends."""
-    home.mlruns.mkdir(parents=True, exist_ok=True)
-    with (home.mlruns / f".{key.replace('/', '-')}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"study {key} is being run by another process") from None
-        yield
-
-
 def _open_record(tracker: Tracker, lab: Lab) -> StudyRun:
     study, protocol = lab.study, lab.reference.protocol
-    tags = provenance(lab.device) | {
-        "ablate.hash": lab.identity,
-        "ablate.budget": study.budget,
-        "ablate.bundle": f"{lab.bundle.card.name} {lab.bundle.hash}",
-        "mlflow.note.content": study.question,
-    }
+    tags = _tags(lab) | {"ablate.budget": study.budget, "mlflow.note.content": study.question}
     measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in ("fid", "kid")}
     documents = {"study.json": study.model_dump(mode="json"), "protocols.json": measured}
     return tracker.open_study(study.name, lab.key, tags, documents)
@@ -94,7 +82,9 @@ def _work(ledger: Ledger, entries: list[Entry], total: int) -> Iterator[Entry]:
     """What a kill left unfinished, then new proposals."""
     yield from (entry for entry in entries if entry.running)
     for _ in range(len(entries), total):
-        yield ledger.claim_next()
+        with shielded():
+            entry = ledger.claim_next()
+        yield entry
 
 
 def _run_trial(
@@ -102,32 +92,39 @@ def _run_trial(
 ) -> str | None:
     """All seeds of one configuration, up to the first that diverges; the reason of a failure."""
     settings = lab.study.settings(entry.params)
-    run_id = record.open_trial(entry.number, settings.knobs(), _protocol_tags(lab))
+    with shielded():
+        run_id = record.open_trial(entry.number, settings.knobs(), _tags(lab))
     cells: list[dict[str, float]] = []
     state, reason = "complete", None
-    with record.interruptible(run_id):
-        try:
-            for seed in lab.study.seeds:
-                metrics, reason = _cell(lab, record, run_id, entry.number, settings, seed, watcher)
-                cells.append(metrics)
-                if reason:
-                    state = "diverged"
-                    break
-        except Exception as error:  # one configuration's trouble is not the study's
-            state, reason = "failed", f"{type(error).__name__}: {error}"
+    try:
+        for seed in lab.study.seeds:
+            metrics, reason = _cell(lab, record, run_id, entry.number, settings, seed, watcher)
+            cells.append(metrics)
+            if reason:
+                state = "diverged"
+                break
+    except Exception as error:  # one configuration's trouble is not the study's
+        state, reason = "failed", f"{type(error).__name__}: {error}"
     means, widths = summarise(cells)
-    record.log(run_id, means | {name + INTERVAL: width for name, width in widths.items()})
-    record.close(run_id, state, reason)
-    if state == "complete":
-        ledger.complete(entry.number, [means[o.metric] for o in lab.study.objectives])
-    else:
-        ledger.give_up(entry.number, failed=state == "failed")
+    with shielded():
+        record.log(run_id, means | {name + INTERVAL: width for name, width in widths.items()})
+        record.close(run_id, state, reason)
+        if state == "complete":
+            ledger.complete(entry.number, [means[o.metric] for o in lab.study.objectives])
+        else:
+            ledger.give_up(entry.number, failed=state == "failed")
     watcher.finished(entry.number, state, means)
     return reason if state == "failed" else None
 
 
-def _protocol_tags(lab: Lab) -> dict[str, str]:
-    return {f"protocol.{name}": lab.reference.protocol.hash for name in ("fid", "kid")}
+def _tags(lab: Lab) -> dict[str, str]:
+    """What every run of a study says of where it comes from and how it was measured."""
+    return provenance(lab.device) | {
+        "ablate.hash": lab.identity,
+        "ablate.bundle": f"{lab.bundle.card.name} {lab.bundle.hash}",
+        "protocol.fid": lab.reference.protocol.hash,
+        "protocol.kid": lab.reference.protocol.hash,
+    }
 
 
 def _cell(
@@ -144,9 +141,10 @@ def _cell(
     if (done := record.done_cell(number, seed)) is not None:
         watcher.advanced(share)
         return done
-    run_id = record.open_cell(trial_run, number, seed, settings.knobs(), _protocol_tags(lab))
+    with shielded():
+        run_id = record.open_cell(trial_run, number, seed, settings.knobs(), _tags(lab))
     calls = settings.nfe * -(-lab.study.samples // BATCH)
-    with record.interruptible(run_id):
+    with record.failing(run_id):
         result = run_cell(
             lab.bundle,
             lab.extractor,
@@ -158,7 +156,8 @@ def _cell(
             lab.device,
             progress=lambda: watcher.advanced(share / calls),
         )
-        _record_cell(record, run_id, trial_run if seed == lab.study.seeds[0] else None, result)
+        with shielded():
+            _record_cell(record, run_id, trial_run if seed == lab.study.seeds[0] else None, result)
     return result.metrics, result.reason
 
 

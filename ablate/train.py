@@ -1,59 +1,105 @@
 """Training a denoiser: a function of (recipe, step) alone, so that a resumed run is the same run.
 
-Nothing is carried from step to step but weights, their average and the optimiser: batch order,
-noise levels and noise of step k come from (seed, k).
+Nothing is carried from step to step but weights, their averages and the optimiser.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ablate import checkpoint as checkpoints
+from ablate import parallel
 from ablate.bundle import Model, build_model
 from ablate.data import Dataset, to_unit_interval_plus_one
-from ablate.ema import PowerEMA
+from ablate.ema import PowerEMA, Snapshots, gamma_of
 from ablate.errors import UserError
-from ablate.files import whole_file
-from ablate.moments import Moments, fit_moments
-from ablate.objective import denoising_loss, noise_levels
-from ablate.optimiser import make_optimiser
+from ablate.learner import (
+    Learner,
+    Shape,
+    WarmStart,
+    generator_of,
+    learning_rate,
+    make_learner,
+    make_model,
+    steps_in,
+    take_step,
+)
+from ablate.moments import Gaussian, Moments, fit_moments
 from ablate.recipe import Recipe
 
-CHECKPOINT_STEPS = 250
+CHECKPOINT_SECONDS = 180.0
 EVALUATION_LEVELS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+HELDOUT, HELDOUT_GLANCE = 2000, 512
+"""Held-out images to judge by: at the end, and on the way."""
 
 
 class Trained(NamedTuple):
     model: Model  # with averaged weights
     moments: Moments
     heldout_error: dict[float, float]  # noise level -> mean squared error of D per pixel
+    recipe: Recipe  # with the number of steps that a budget of time came to
 
 
-def _generator(seed: int, purpose: str, index: int) -> torch.Generator:
-    digest = hashlib.blake2b(f"train/{purpose}/{seed}/{index}".encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+class Options(NamedTuple):
+    """What is decided at the time of training, not by its recipe."""
+
+    minutes: float | None = None  # decides the number of steps, in place of the recipe's
+    start: WarmStart | None = None
+    ema_length: float | None = None  # sigma_rel of the average to pack; None: the recipe's gamma
+    due: Callable[[int], bool] | None = None  # a checkpoint after this step? None: by the clock
 
 
-def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
-    """Images of a step: consecutive pieces of one shuffle per epoch."""
-    first, last = step * batch, (step + 1) * batch
-    pieces = []
-    for epoch in range(first // size, (last - 1) // size + 1):
-        shuffle = torch.randperm(size, generator=_generator(seed, "order", epoch))
-        pieces.append(shuffle[max(0, first - epoch * size) : last - epoch * size])
-    return torch.cat(pieces)
+DEFAULTS = Options()
 
 
-def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, then a cosine to zero."""
-    warm = min(1.0, (step + 1) / max(1, recipe.warmup))
-    return recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
+class StepNews(NamedTuple):
+    step: int  # steps done
+    steps: int  # to do in all
+    loss: float
+    levels: Tensor  # s of each image, [B]
+    losses: Tensor  # of each image, [B]
+    images_per_second: float
+    shape: Shape  # of the images
+    averaged: Callable[[], Trained]  # what it would be if it ended here
+
+
+def every(seconds: float) -> Callable[[int], bool]:
+    """True at the first step after each so many seconds."""
+    last = time.monotonic()
+
+    def due(step: int) -> bool:
+        nonlocal last
+        if time.monotonic() - last < seconds:
+            return False
+        last = time.monotonic()
+        return True
+
+    return due
+
+
+def check_fits(recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse, before anything expensive, what could not be trained."""
+    (_, height, width), net = dataset.shape, recipe.net
+    where = f"the images of {dataset.name}, {height}×{width}"
+    if net.kind == "compact" and (height % net.patch or width % net.patch):
+        raise UserError(f"net.patch = {net.patch} does not divide {where}")
+    d = math.prod(dataset.shape)
+    try:
+        with torch.device("meta"):  # shapes without numbers
+            gaussian = Gaussian(torch.zeros(d), torch.zeros(0, d), torch.zeros(0), torch.ones(()))
+            model = build_model(dataset.shape, recipe, gaussian)
+            model(torch.zeros(2, *dataset.shape), torch.ones(2))
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"the recipe's network does not fit {where} ({reason})") from None
 
 
 def train(
@@ -62,56 +108,129 @@ def train(
     checkpoint: Path,
     device: str = "cpu",
     progress: Callable[[int, float], None] = lambda step, loss: None,
+    options: Options = DEFAULTS,
+    watch: Callable[[StepNews], None] | None = None,
 ) -> Trained:
     """Run the recipe to its last step, from `checkpoint` if that is there."""
+    _check_options(recipe, options)
+    check_fits(recipe, dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = build_model(dataset.shape, recipe, moments.everything).to(device)
-    optimiser = make_optimiser(model.net, recipe.rate, recipe.weight_decay)
-    ema = PowerEMA(model.net, recipe.gamma)
-    identity = f"{recipe.model_dump_json()} {dataset.hash()}"
-    first = _resume(checkpoint, identity, model.net, ema, optimiser)
-    y = x.log().to(device)
-    for step in range(first, recipe.steps):
-        for group in optimiser.param_groups:
+    learner = make_learner(recipe, dataset.shape, moments, device, options.start)
+    net, y = learner.model.net, x.log().to(device)
+    identity = _identity(recipe, dataset, options)
+    writes, due = parallel.rank() == 0, options.due or every(CHECKPOINT_SECONDS)
+    reading = device if parallel.size() == 1 else "cpu"  # every process has its own device
+    state = parallel.agreed(checkpoints.load(checkpoint, identity, reading) if writes else None)
+    recipe = _planned(recipe, learner, y, options.minutes, state)
+    ema, snapshots = PowerEMA(net, recipe.gamma), Snapshots(net, recipe.steps, recipe.snapshots)
+
+    def save(step: int) -> None:
+        state = {"identity": identity, "step": step, "steps": recipe.steps}
+        state |= {"net": net.state_dict(), "ema": ema.weights, "snapshots": snapshots.state()}
+        checkpoints.save(checkpoint, state | {"optimiser": learner.optimiser.state_dict()})
+
+    if state is not None:
+        net.load_state_dict(state["net"])
+        ema.load(state["ema"])
+        snapshots.load(state.get("snapshots", {"averages": [], "taken": []}))
+        learner.optimiser.load_state_dict(state["optimiser"])
+    elif options.minutes and writes:
+        save(0)  # the plan, before any of it can be lost
+    pace = _Pace(recipe.batch)
+    trained = partial(_trained, recipe, dataset, moments, device)
+    for step in range(0 if state is None else int(state["step"]), recipe.steps):
+        for group in learner.optimiser.param_groups:
             group["lr"] = learning_rate(recipe, step)
-        loss = _step(recipe, model, optimiser, y, step)
-        ema.update(model.net, step + 1)
+        levels, losses = take_step(recipe, learner, y, step)
+        ema.update(net, step + 1)
+        snapshots.update(net, step + 1)
+        loss, speed = float(losses.mean()), pace.after_step()
         progress(step + 1, loss)
-        if (step + 1) % CHECKPOINT_STEPS == 0 or step + 1 == recipe.steps:
-            _save(checkpoint, identity, step + 1, model.net, ema, optimiser)
-    model.net.load_state_dict(ema.weights)
+        if watch is not None:
+            averaged = partial(trained, ema.weights, HELDOUT_GLANCE)
+            batch = (loss, levels, losses, speed, dataset.shape)
+            watch(StepNews(step + 1, recipe.steps, *batch, averaged))
+        if writes and (due(step + 1) or step + 1 == recipe.steps):
+            save(step + 1)
+    length = options.ema_length
+    return trained(ema.weights if length is None else snapshots.average(length), HELDOUT)
+
+
+def _check_options(recipe: Recipe, options: Options) -> None:
+    parallel.check_batch(recipe.batch)
+    if options.ema_length is not None:
+        gamma_of(options.ema_length)
+        if not recipe.snapshots:
+            raise UserError(
+                f"--ema-length {options.ema_length:g}: the recipe keeps no snapshots to choose it"
+                " from; give it `snapshots = 8` before training"
+            )
+
+
+def _identity(recipe: Recipe, dataset: Dataset, options: Options) -> str:
+    """Of all that decides the weights of a step."""
+    parts = [recipe.identity(), dataset.hash()]
+    parts += [f"minutes {options.minutes:g}"] if options.minutes else []
+    return " ".join(parts + ([f"from {options.start.hash}"] if options.start else []))
+
+
+def _planned(
+    recipe: Recipe,
+    learner: Learner,
+    y: Tensor,
+    minutes: float | None,
+    state: dict[str, Any] | None,
+) -> Recipe:
+    """With the number of steps that fits the budget: once found, kept in the checkpoint."""
+    if minutes is None:
+        return recipe
+    steps = state["steps"] if state else steps_in(60 * minutes, recipe, learner, y)
+    return recipe.model_copy(update={"steps": steps})
+
+
+class _Pace:
+    """Images per second, over about the last twenty steps."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch, self._last, self._seconds = batch, time.perf_counter(), 0.0
+
+    def after_step(self) -> float:
+        now = time.perf_counter()
+        took, self._last = now - self._last, now
+        self._seconds += (took - self._seconds) * (0.05 if self._seconds else 1.0)
+        return self._batch / self._seconds
+
+
+def _trained(
+    recipe: Recipe,
+    dataset: Dataset,
+    moments: Moments,
+    device: str,
+    weights: dict[str, Tensor],
+    heldout: int,
+) -> Trained:
+    model = make_model(recipe, dataset.shape, moments, device)
+    model.net.load_state_dict(weights)
     model.eval()
-    return Trained(model, moments, heldout_error(model, dataset, device))
-
-
-def _step(
-    recipe: Recipe, model: Model, optimiser: torch.optim.Optimizer, y: Tensor, step: int
-) -> float:
-    generator = _generator(recipe.seed, "noise", step)
-    y_0 = y[batch_indices(recipe.seed, step, recipe.batch, len(y)).to(y.device)]
-    s = noise_levels(recipe, generator).to(y.device)
-    z = torch.randn(y_0.shape, generator=generator).to(y.device)
-    model.train()
-    with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        loss = denoising_loss(model, y_0, s, z)
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.net.parameters(), recipe.clip)
-    optimiser.step()
-    return float(loss.detach())
+    return Trained(model, moments, heldout_error(model, dataset, device, count=heldout), recipe)
 
 
 @torch.no_grad()
-def heldout_error(model: Model, dataset: Dataset, device: str) -> dict[float, float]:
+def heldout_error(
+    model: Model,
+    dataset: Dataset,
+    device: str,
+    within: tuple[float, float] = (0.0, math.inf),
+    count: int = HELDOUT,
+) -> dict[float, float]:
     """Mean squared error of D per pixel on held-out images, by noise level."""
-    y_0 = to_unit_interval_plus_one(dataset.heldout.pixels[:2000]).log()
+    y_0 = to_unit_interval_plus_one(dataset.heldout.pixels[:count]).log()
     errors = {}
     for index, s in enumerate(EVALUATION_LEVELS):
-        z = torch.randn(y_0.shape, generator=_generator(0, "heldout", index))
+        if not within[0] <= s <= within[1]:
+            continue
+        z = torch.randn(y_0.shape, generator=generator_of(0, "heldout", index))
         squares = [
             (
                 (model((a + s * b).to(device), torch.full((len(a),), s, device=device)).cpu() - a)
@@ -121,44 +240,3 @@ def heldout_error(model: Model, dataset: Dataset, device: str) -> dict[float, fl
         ]
         errors[s] = float(torch.cat(squares).mean())
     return errors
-
-
-def _save(
-    path: Path,
-    identity: str,
-    step: int,
-    net: nn.Module,
-    ema: PowerEMA,
-    optimiser: torch.optim.Optimizer,
-) -> None:
-    state = {
-        "identity": identity,
-        "step": step,
-        "net": net.state_dict(),
-        "ema": ema.weights,
-        "optimiser": optimiser.state_dict(),
-    }
-    with whole_file(path) as scratch:
-        torch.save(state, scratch)
-
-
-def _resume(
-    path: Path, identity: str, net: nn.Module, ema: PowerEMA, optimiser: torch.optim.Optimizer
-) -> int:
-    """The number of steps already done; never unpickles (`weights_only`)."""
-    if not path.exists():
-        return 0
-    try:
-        state = torch.load(path, weights_only=True)
-        same = state["identity"] == identity
-    except Exception as error:  # whatever a foreign file makes of the reader
-        kind = type(error).__name__
-        raise UserError(f"checkpoint {path}: not one of ablate's ({kind}); remove it") from None
-    if not same:
-        raise UserError(
-            f"checkpoint {path}: of another recipe or dataset; finish that one or remove the file"
-        )
-    net.load_state_dict(state["net"])
-    ema.load(state["ema"])
-    optimiser.load_state_dict(state["optimiser"])
-    return int(state["step"])

@@ -169,6 +169,7 @@ def run_cell(
         "seconds": seconds,
         "clamp_rate": drawing.clamp_rate,
         "flip_rate": drawing.flip_rate,
+        "diverged": float(drawing.reason is not None),
     }
     features = extract(extractor, drawing.pixels)
     if drawing.reason is None:

@@ -16,4 +16,5 @@ def serve(home: Home, port: int) -> None:
     store = ["--backend-store-uri", home.tracking_uri]
     artifacts = ["--default-artifact-root", home.artifacts.as_uri()]
     place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place])

@@ -13,7 +13,7 @@ from typing import Any
 
 from ablate.home import Home
 from ablate.lab import Lab, prepare
-from ablate.spec import read
+from ablate.study_file import read
 
 TEXT = """
 question = "Does it run?"
@@ -53,8 +53,8 @@ class Quiet:
         self.states: list[tuple[int, str]] = []
         self.share = 0.0
 
-    def began(self, done: int, total: int) -> None:
-        self.span = (done, total)
+    def began(self, done: int, total: int, best: float | None) -> None:
+        self.span, self.best = (done, total), best
 
     def advanced(self, share: float) -> None:
         self.share += share
@@ -67,9 +67,13 @@ def command(root: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "ablate", "--root", str(root), *arguments]
 
 
+COLOURS = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE")
+
+
 def environment() -> dict[str, str]:
     """One thread, as in this process: the last bits depend on it."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    plain = {k: v for k, v in os.environ.items() if k not in COLOURS and not k.startswith("MLFLOW")}
+    return {**plain, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 
 
 def ablate(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -18,12 +18,16 @@ ROOT = Path(ablate.__file__).parent
 
 FOUNDATION, MATHS, LEARNT, MEASURED, EXPERIMENT, TOLD, COMMAND = range(-1, 6)
 LAYERS = {
-    FOUNDATION: "__init__ errors files home record",
+    FOUNDATION: "__init__ errors files home interrupts record",
     MATHS: "processes grids oracles moments inits losses samplers",
-    LEARNT: "nets data ema optimiser recipe bundle extractor objective train train_features",
+    LEARNT: (
+        "nets data ema optimiser recipe bundle extractor objective checkpoint parallel learner"
+        " train train_features"
+    ),
     MEASURED: "metrics",
     EXPERIMENT: (
-        "settings space spec trial lab search tracking study provenance pictures build portrait"
+        "settings space spec study_file trial lab search tracking study provenance pictures"
+        " build portrait importing training_log"
     ),
     TOLD: "report",
     COMMAND: "cli console device ui __main__",
@@ -248,6 +252,6 @@ def test_unseeded_calls_are_seen(call: str, expected: bool):
 
 
 def test_known_edges_are_found():
-    assert {"bundle", "optimiser", "objective"} <= own("train")
+    assert {"bundle", "optimiser", "objective"} <= own("learner")
     assert "torch" in foreign("train")
     assert {"files", "moments", "recipe"} <= reached({"train"})

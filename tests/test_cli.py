@@ -13,7 +13,7 @@ from tests.studies import ablate
 
 COMMANDS = [
     *("study", "results", "list", "show", "report", "ui", "train", "train-features"),
-    *("data", "data get", "bundle", "bundle list", "bundle show", "bundle sample"),
+    *("data", "data get", "bundle", "bundle list", "bundle show", "bundle sample", "bundle import"),
 ]
 
 
@@ -44,6 +44,14 @@ def test_help_has_an_example(tmp_path: Path):
         (["train-features", "moon"], "dataset 'moon' is unknown"),
         (["data", "get", "digits"], "dataset 'digits' is not one to download"),
         (["bundle", "show", "moon"], "bundle 'moon' is neither shipped (digits"),
+        (
+            ["bundle", "import", "w.pt", "--recipe", "digits", "--out", "b.safetensors"],
+            "weights w.pt: no such file",
+        ),
+        (
+            ["bundle", "import", "w", "--recipe", "digits", "--out", "b.safetensors", "--N", "9"],
+            "give both or neither",
+        ),
         (["bundle", "sample", "digits", "--sigma", "9"], "asks for"),
     ],
 )

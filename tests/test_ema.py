@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ablate.ema import PowerEMA
+from ablate.ema import TRACKED, PowerEMA, Snapshots, coefficients, gamma_of, length_of, profile
+from ablate.errors import UserError
 from tests.beds import normal
 
 STEPS = 40
@@ -105,3 +106,94 @@ def test_loaded_average_continues_bit_for_bit():
             ema = PowerEMA(Weights(), 7.0)
             ema.load(saved)
     assert all(torch.equal(ema.weights[name], through.weights[name]) for name in ema.weights)
+
+
+# --- a length chosen after training -------------------------------------------------------------
+
+
+def test_length_and_gamma_are_inverse():
+    """Karras et al. 2024: 5 % is gamma = 16.97, 10 % is 6.94."""
+    for gamma in (0.2, 1.0, 6.94, 16.97, 300.0):
+        assert gamma_of(length_of(gamma)) == pytest.approx(gamma, rel=1e-9)
+    assert gamma_of(0.05) == pytest.approx(16.97, abs=0.005)
+    assert gamma_of(0.10) == pytest.approx(6.94, abs=0.005)
+    for wrong in (0.0, -0.1, 0.29):
+        with pytest.raises(UserError, match="ema-length"):
+            gamma_of(wrong)
+
+
+def test_profile_is_what_the_average_does():
+    """Fed one 1 among zeros, the average after step 30 of 40 gives that step's share."""
+    shares = profile(7.0, 30, STEPS)
+    assert float(shares.sum()) == pytest.approx(1, rel=1e-12)
+    for one in (1, 2, 17, 30, 31, 40):
+        model = nn.ParameterDict({"w": nn.Parameter(torch.zeros(1, dtype=torch.float64))})
+        ema = PowerEMA(model, 7.0)
+        for step in range(1, 31):
+            model["w"].data = torch.tensor([float(step == one)], dtype=torch.float64)
+            ema.update(model, step)
+        assert float(ema.weights["w"]) == pytest.approx(float(shares[one - 1]), rel=1e-9, abs=1e-15)
+
+
+def tracked(count: int, gamma: float) -> tuple[Snapshots, PowerEMA, Tensor]:
+    """A random walk of weights; its snapshots, the average tracked directly, and the walk."""
+    model = Weights()
+    snapshots, direct = Snapshots(model, STEPS, count), PowerEMA(model, gamma)
+    walk = normal((STEPS, 3, 2), 5).cumsum(0)
+    for step in range(1, STEPS + 1):
+        model.load_state_dict({"first": walk[step - 1], "second": normal((4,), step)})
+        direct.update(model, step)
+        snapshots.update(model, step)
+    return snapshots, direct, walk
+
+
+@pytest.mark.parametrize("gamma", TRACKED)
+def test_the_tracked_lengths_come_back_exactly(gamma: float):
+    """Their profile is one of the basis: one coefficient is 1, the others 0. float64."""
+    snapshots, direct, _ = tracked(8, gamma)
+    found = snapshots.average(length_of(gamma))
+    for name, value in direct.weights.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [0.05, 0.07, 0.10, 0.15, 0.20])
+def test_a_chosen_length_is_the_average_tracked_directly(length: float):
+    """With a snapshot of both at every step the profile is in their span: equal to rounding. With
+    8, off by at most Σ|difference of profiles| times the largest weight; that sum is below a tenth
+    (0.08 at the longest, 0 at 5 and 10 %, where two profiles alike would give 0 and apart 2)."""
+    gamma = gamma_of(length)
+    snapshots, direct, walk = tracked(STEPS, gamma)
+    every = snapshots.average(length)["first"]
+    torch.testing.assert_close(every, direct.weights["first"], rtol=1e-8, atol=1e-8)
+    snapshots, direct, walk = tracked(8, gamma)
+    taken = [(one.gamma, one.step) for one in snapshots.taken]
+    x = coefficients(taken, gamma, STEPS)
+    assert float(x.sum()) == pytest.approx(1, rel=1e-12)
+    made = sum(a * profile(*one, STEPS) for a, one in zip(x, taken, strict=True))
+    off = float((made - profile(gamma, STEPS, STEPS)).abs().sum())
+    difference = snapshots.average(length)["first"] - direct.weights["first"]
+    assert float(difference.abs().max()) <= off * float(walk.abs().max()) + 1e-12
+    assert off < 0.1, off
+
+
+def test_snapshots_are_taken_at_even_shares_up_to_the_last_step():
+    for steps, count, expected in [(40, 8, range(5, 41, 5)), (7, 3, [3, 5, 7]), (2, 8, [1, 2])]:
+        assert sorted(Snapshots(Weights(), steps, count).moments) == list(expected)
+    none = Snapshots(Weights(), 40, 0)
+    none.update(Weights(), 1)
+    assert none.state() == {"averages": [], "taken": []}
+
+
+def test_loaded_snapshots_continue_bit_for_bit():
+    through, _, walk = tracked(8, 7.0)
+    model = Weights()
+    snapshots = Snapshots(model, STEPS, 8)
+    for step in range(1, STEPS + 1):
+        model.load_state_dict({"first": walk[step - 1], "second": normal((4,), step)})
+        snapshots.update(model, step)
+        if step == 17:
+            saved = snapshots.state()
+            snapshots = Snapshots(Weights(), STEPS, 8)
+            snapshots.load(saved)
+    again, before = snapshots.average(0.15), through.average(0.15)
+    assert all(torch.equal(again[name], before[name]) for name in again)

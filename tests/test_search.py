@@ -10,7 +10,8 @@ import pytest
 
 from ablate.search import Entry, Ledger, from_unit
 from ablate.space import Domain
-from ablate.spec import Study, parse
+from ablate.spec import Study
+from ablate.study_file import parse
 
 METHODS = ["grid", "random", "tpe", "qmc", "cmaes", "gp"]
 
@@ -125,6 +126,11 @@ def test_two_objectives(tmp_path: Path):
 def test_from_unit_is_onto_a_range(domain: Domain, inverse: Callable[[float], float]):
     for u in (0.0, 0.25, 0.5, 0.999):
         assert abs(inverse(float(from_unit(domain, u))) - u) < 1e-12
+
+
+def test_from_unit_on_ranges_too_long_to_list():
+    assert from_unit(Domain(low=0, high=20_000), 0.5) == 10_000
+    assert from_unit(Domain(low=0.0, high=1.0, step=1e-5), 0.25) == 1e-5 * 25_000
 
 
 def test_from_unit_gives_every_value_its_share():

@@ -19,10 +19,12 @@ from ablate import train as training
 from ablate.bundle import build_model
 from ablate.data import Dataset, to_unit_interval_plus_one
 from ablate.errors import UserError
+from ablate.learner import batch_indices, generator_of, learning_rate
 from ablate.losses import preconditioned
 from ablate.moments import fit_moments
+from ablate.objective import noise_levels
 from ablate.recipe import Net, Recipe
-from ablate.train import batch_indices, heldout_error, learning_rate, noise_levels, train
+from ablate.train import Options, heldout_error, train
 from tests.beds import generator, normal
 
 # --- what a step sees ---------------------------------------------------------------------------
@@ -177,15 +179,16 @@ def test_trained_weights_are_the_average_over_the_run(
 ):
     """Σ_τ (τ^(γ+1) - (τ-1)^(γ+1)) θ_τ / t^(γ+1) of the weights after each step, each taken at its
     own learning rate; float32, some ten roundings."""
-    after, rates, step_of = [], [], training._step
+    after, rates, step_of = [], [], training.take_step
 
-    def spied(recipe, model, optimiser, y, step):
-        rates.append({group["lr"] for group in optimiser.param_groups})
-        loss = step_of(recipe, model, optimiser, y, step)
-        after.append({name: p.detach().clone() for name, p in model.net.named_parameters()})
-        return loss
+    def spied(recipe, learner, y, step):
+        rates.append({group["lr"] for group in learner.optimiser.param_groups})
+        seen = step_of(recipe, learner, y, step)
+        weights = learner.model.net.named_parameters()
+        after.append({name: p.detach().clone() for name, p in weights})
+        return seen
 
-    monkeypatch.setattr(training, "_step", spied)
+    monkeypatch.setattr(training, "take_step", spied)
     recipe = tiny_recipe.model_copy(update={"steps": 5, "gamma": 2.0})
     trained = train(recipe, digits, tmp_path / "five.pt").model
     assert not trained.training
@@ -209,7 +212,7 @@ def test_the_loss_is_the_weighted_error_of_the_step(
     x = to_unit_interval_plus_one(digits.train.pixels)
     gaussian = fit_moments(x, digits.train.labels, 64, 16).everything
     y_0 = x[batch_indices(0, 0, 32, len(x))].log().flatten(1).double()
-    source = training._generator(0, "noise", 0)
+    source = generator_of(0, "noise", 0)
     s = noise_levels(recipe, source).double()[:, None]
     z = torch.randn((32, 1, 8, 8), generator=source).flatten(1).double()
     denoised = gaussian.wiener(y_0 + s * z, s)  # the network is still zero
@@ -227,12 +230,11 @@ from pathlib import Path
 import sklearn.datasets
 import torch
 
-from ablate import train
 from ablate.build import make_bundle
 from ablate.recipe import Recipe
+from ablate.train import Options
 
 torch.set_num_threads(1)
-train.CHECKPOINT_STEPS = 4
 recipe, folder = Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2])
 
 
@@ -253,7 +255,9 @@ def run(fatal):
 
     if fatal == "save":
         torch.save = half_a_checkpoint
-    make_bundle("tiny", recipe, folder / "tiny.pt", folder / "tiny.safetensors", progress=progress)
+    options = Options(due=lambda step: step % 4 == 0)
+    files = folder / "tiny.pt", folder / "tiny.safetensors"
+    make_bundle("tiny", recipe, *files, progress=progress, options=options)
 
 
 for fatal in sys.argv[3:]:
@@ -400,15 +404,26 @@ def test_foreign_checkpoints_are_refused(
     assert "not one of ablate's" in refusal(tiny_recipe, digits, path)
 
 
-def test_checkpoints_are_written_at_their_steps_and_at_the_end(
+def test_checkpoints_are_written_when_due_and_at_the_end(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     written = []
     save = torch.save
-    monkeypatch.setattr(training, "CHECKPOINT_STEPS", 3)
     monkeypatch.setattr(
         torch, "save", lambda state, path: (written.append(state["step"]), save(state, path))
     )
-    train(tiny_recipe.model_copy(update={"steps": 7}), digits, tmp_path / "a.pt")
+    recipe = tiny_recipe.model_copy(update={"steps": 7})
+    train(recipe, digits, tmp_path / "a.pt", options=Options(due=lambda step: step % 3 == 0))
     assert written == [3, 6, 7]
     assert Counter(path.name for path in tmp_path.iterdir()) == {"a.pt": 1}
+
+
+def test_checkpoints_are_due_by_the_clock(monkeypatch: pytest.MonkeyPatch):
+    """After each three minutes, counted from the last; steps of 50 seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
+    due, found = training.every(180.0), []
+    for step in range(1, 13):
+        now[0] += 50
+        found += [step] if due(step) else []
+    assert found == [4, 8, 12]

@@ -12,7 +12,7 @@ from ablate.errors import UserError
 from ablate.inits import Source
 from ablate.lab import prepare, yardsticks
 from ablate.settings import Settings
-from ablate.spec import parse
+from ablate.study_file import parse
 from ablate.trial import BATCH, STRIP_FRAMES, STRIP_ROWS, Drawing, draw, run_cell
 from tests.studies import TEXT, Home, lab_of, make_root
 
@@ -61,7 +61,9 @@ def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_pa
     assert result.metrics["nfe"] < wild.nfe
     tame = run_cell(lab.bundle, lab.extractor, lab.reference, lab.source, adls(), 0, 16)
     assert tame.reason is None
-    assert {"fid", "kid", "nfe", "seconds", "clamp_rate", "flip_rate"} == set(tame.metrics)
+    assert {"fid", "kid", "nfe", "seconds", "clamp_rate", "flip_rate", "diverged"} == set(
+        tame.metrics
+    )
 
 
 def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
@@ -70,6 +72,15 @@ def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
     real, fitted = found.values()
     assert real["kid"] < fitted["kid"]
     assert {"fid", "kid", "fid.interval", "kid.interval"} == set(real)
+
+
+def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle)
+    text = TEXT.format(method="grid", trials=4)
+    many = prepare(parse(text.replace("samples = 40", "samples = 400"), "t", "quick"), Home(root))
+    assert "held-out images - only 359" in yardsticks(many)
+    other = text.replace("seeds = [0, 1]", 'seeds = [0, 1]\nreference = "heldout"')
+    assert "training images" in yardsticks(prepare(parse(other, "t", "quick"), Home(root)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ablate.extractor import load_extractor, shipped_path
 from ablate.home import Home
 from ablate.portrait import few_step_settings, portrait
 from ablate.recipe import Recipe
-from ablate.spec import read
+from ablate.study_file import read
 from ablate.train_features import RECIPES
 
 ACCURACY = {"digits": 0.99, "mnist": 0.99, "fashion": 0.91, "kmnist": 0.95, "cifar10": 0.80}

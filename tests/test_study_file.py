@@ -12,7 +12,7 @@ from ablate.errors import UserError
 from ablate.home import Home, shipped_studies
 from ablate.settings import Settings
 from ablate.space import Domain
-from ablate.spec import BUDGETS, parse, question, read
+from ablate.study_file import BUDGETS, parse, question, read
 
 GOOD = """
 question = "Which?"
@@ -96,6 +96,21 @@ def test_a_grid_without_trials_is_the_whole_grid_in_order():
         (swapped("[budgets.smoke]", "[budgets.tiny]"), ["tiny"]),
         (swapped("seeds = [3, 5]", 'objectives = [{ metric = "beauty" }]'), ["metric", "'beauty'"]),
         (swapped("seeds = [3, 5]", "objectives = []"), ["objectives is empty"]),
+        (swapped("seeds = [3, 5]", f"seeds = [{2**32}]"), ["seeds", str(2**32)]),
+        (swapped("chi = [0.995, 1.0]", "L = { low = 1.0, high = 3.0 }"), ["L", "whole numbers"]),
+        (swapped("chi = [0.995, 1.0]", "chi = [true, 0.9]"), ["chi"]),
+        (
+            swapped("step = 0.25", "step = 0.25, when = { chi = 1.0 }").replace(
+                "chi = [0.995, 1.0]", "chi = { choices = [1.0], when = { r = 0.5 } }"
+            ),
+            ["circle"],
+        ),
+        (
+            swapped('method = "grid"', 'method = "cmaes"').replace(
+                "seeds = [3, 5]", 'objectives = [{ metric = "kid" }, { metric = "fid" }]'
+            ),
+            ["'cmaes' takes one objective, not 2"],
+        ),
         (
             swapped("chi = [0.995, 1.0]", 'chi = { choices = [1.0], when = { moon = "full" } }'),
             ["search.chi.when.moon"],
@@ -157,6 +172,15 @@ def test_knobs_apply_only_where_they_mean_something():
         assert (settings.n is None) == (settings.sampler == "pf-heun")
         assert (settings.sigma is None) == (settings.schedule == "ve")
         assert ("L" in params) == (settings.sampler == "asams")
+
+
+def test_conditions_may_be_written_in_any_order():
+    text = GOOD.replace('sampler = "adls"\n', "").replace(
+        "r = {", 'n = { choices = [1], when = { chi = 1.0 } }\nsampler = ["pf-heun", "adls"]\nr = {'
+    )
+    points = [str(point) for point in parse(text, "s", "smoke").grid()]
+    # pf-heun once; adls with r in three values and chi in two, n = 1 going with chi = 1
+    assert len(points) == len(set(points)) == 1 + 2 * 3
 
 
 def test_identity_is_of_what_decides_results():
@@ -228,6 +252,11 @@ samples = 99
     assert study.fixed["levels"] == base.fixed["levels"]
     assert study.search["chi"].choices == (1.0,)
     assert study.search["r"].values() == (0.25, 0.5, 0.75)
+    path.write_text("extends = 3")
+    with pytest.raises(UserError, match=r"extends: must be a file's name \(value 3\)"):
+        read(path, "quick")
+    path.write_text('extends = "base.toml"\n[search]\nsigma = [0.5, 0.8]\nr = [1.0]')
+    assert "sigma" not in read(path, "quick").fixed
     path.write_text('extends = "none.toml"')
     with pytest.raises(UserError, match=r"none\.toml: cannot be read"):
         read(path, "quick")

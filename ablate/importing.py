@@ -1,0 +1,111 @@
+"""A network trained elsewhere becomes a bundle, so that it can be ablated like our own.
+
+Its weights are a safetensors file or a state dict that `weights_only` reads; nothing is ever
+unpickled. The dataset must be at hand: a bundle carries its moments and features.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ablate import bundle as bundles
+from ablate.build import split_features
+from ablate.data import load, to_unit_interval_plus_one
+from ablate.errors import UserError
+from ablate.extractor import load_extractor, shipped_path
+from ablate.moments import fit_moments
+from ablate.provenance import versions
+from ablate.recipe import Recipe
+from ablate.train import heldout_error
+
+
+def read_weights(path: Path, key: str | None = None) -> dict[str, Tensor]:
+    """Name -> tensor, from under `key` if the file holds several state dicts."""
+    try:
+        found: Any = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, weights_only=True, map_location="cpu")
+        )
+    except FileNotFoundError:
+        raise UserError(f"weights {path}: no such file") from None
+    except Exception as error:  # whatever a foreign file makes of the readers
+        kind = "a safetensors file" if isinstance(error, SafetensorError) else "a state dict"
+        raise UserError(f"weights {path}: cannot be read as {kind}; never unpickled") from None
+    if key is not None:
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        inside = ", ".join(map(str, found)) if isinstance(found, dict) else type(found).__name__
+        raise UserError(f"weights {path}: not a state dict; try --key with one of: {inside}")
+    return {name.removeprefix("module."): value for name, value in found.items()}
+
+
+def import_bundle(
+    weights: Path,
+    name: str,
+    recipe: Recipe,
+    out: Path,
+    steps: bundles.Steps | None = None,
+    key: str | None = None,
+) -> dict[float, float]:
+    """Write the bundle; returns the held-out denoising error by noise level, where it has one."""
+    tensors = read_weights(weights, key)
+    dataset = load(recipe.dataset)
+    extractor = load_extractor(shipped_path(recipe.dataset))
+    x = to_unit_interval_plus_one(dataset.train.pixels)
+    moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
+    model = bundles.build_model(dataset.shape, recipe, moments.everything, steps)
+    _load(model, tensors, weights, steps)
+    s_min, s_max = noise_range(recipe, steps)
+    errors = heldout_error(model.eval(), dataset, "cpu", (s_min, s_max))
+    card = bundles.Card(
+        format=bundles.FORMAT,
+        name=name,
+        dataset=dataset.name,
+        dataset_hash=dataset.hash(),
+        shape=dataset.shape,
+        s_min=s_min,
+        s_max=s_max,
+        recipe=recipe,
+        extractor=extractor.hash,
+        licence=dataset.licence,
+        note=dataset.note,
+        steps=steps,
+        provenance={
+            "command": f"ablate bundle import {weights.name}",
+            "parameters": sum(p.numel() for p in model.net.parameters()),
+            "heldout_error": {str(s): error for s, error in errors.items()},
+            "versions": versions(),
+        },
+    )
+    bundles.write(out, card, model, moments, split_features(extractor, dataset))
+    return errors
+
+
+def noise_range(recipe: Recipe, steps: bundles.Steps | None) -> tuple[float, float]:
+    """Levels that the network knows: of its steps, or those of the recipe."""
+    if steps is None:
+        return recipe.s_min, recipe.s_max
+    first, last = 1 / steps.N, (steps.N - 1) / steps.N
+    return steps.sigma * first**0.5, steps.sigma * last**0.5
+
+
+def _load(
+    model: bundles.Model,
+    tensors: dict[str, Tensor],
+    path: Path,
+    steps: bundles.Steps | None,
+) -> None:
+    net: Any = model.net if steps is None else model.net.net
+    try:
+        net.load_state_dict(tensors)
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        reason = lines[min(1, len(lines) - 1)]
+        raise UserError(f"weights {path}: do not fit the network named ({reason[:300]})") from None

@@ -1,0 +1,124 @@
+"""A network on its way: how it starts, and what one step does to it.
+
+Batch order, noise levels and noise of step k come from (seed, k) alone. Of several processes each
+draws all of a batch and takes its share, so that their number changes nothing but dropout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ablate import parallel
+from ablate.bundle import Model, build_model
+from ablate.ema import PowerEMA
+from ablate.moments import Moments
+from ablate.objective import Losses, noise_levels
+from ablate.optimiser import make_optimiser
+from ablate.recipe import Recipe
+
+TIMED_STEPS, UNTIMED_STEPS = 20, 5
+"""To find out how many steps fit a budget; the first few are slower (compiling, allocating)."""
+
+
+Shape = tuple[int, int, int]
+
+
+class WarmStart(NamedTuple):
+    name: str
+    hash: str
+    weights: dict[str, Tensor]
+
+
+class Learner(NamedTuple):
+    model: Model
+    losses: Callable[[Tensor, Tensor, Tensor], Tensor]  # (y_0, s, z) -> of each image, [B, 1]
+    optimiser: torch.optim.Optimizer
+
+
+def generator_of(seed: int, purpose: str, index: int) -> torch.Generator:
+    digest = hashlib.blake2b(f"train/{purpose}/{seed}/{index}".encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+
+
+def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
+    """Images of a step: consecutive pieces of one shuffle per epoch."""
+    first, last = step * batch, (step + 1) * batch
+    pieces = []
+    for epoch in range(first // size, (last - 1) // size + 1):
+        shuffle = torch.randperm(size, generator=generator_of(seed, "order", epoch))
+        pieces.append(shuffle[max(0, first - epoch * size) : last - epoch * size])
+    return torch.cat(pieces)
+
+
+def learning_rate(recipe: Recipe, step: int) -> float:
+    """Linear warm-up, then a cosine to zero."""
+    warm = min(1.0, (step + 1) / max(1, recipe.warmup))
+    return recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
+
+
+def make_learner(
+    recipe: Recipe, shape: Shape, moments: Moments, device: str, start: WarmStart | None
+) -> Learner:
+    model = make_model(recipe, shape, moments, device)
+    if start is not None:
+        model.net.load_state_dict(start.weights)
+    optimiser = make_optimiser(model.net, recipe.rate, recipe.weight_decay)
+    return Learner(model, _losses(model, device), optimiser)
+
+
+def make_model(recipe: Recipe, shape: Shape, moments: Moments, device: str) -> Model:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return build_model(shape, recipe, moments.everything).to(device)
+
+
+def _losses(model: Model, device: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """On CUDA compiled, and the network alone in bfloat16: D_lin would lose what it is for."""
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        autocast = torch.autocast("cuda", torch.bfloat16)
+        model.net.forward = autocast(model.net.forward)
+    called = parallel.wrapped(Losses(model), device)
+    return torch.compile(called) if cuda else called
+
+
+def steps_in(seconds: float, recipe: Recipe, learner: Learner, y: Tensor) -> int:
+    """By the clock, from steps that are taken back; these are part of the budget too."""
+    net = learner.model.net
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    optimiser = make_optimiser(net, recipe.rate, recipe.weight_decay)
+    ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
+    for step in range(TIMED_STEPS):
+        take_step(recipe, learner._replace(optimiser=optimiser), y, step)
+        ema.update(net, step + 1)
+        ends.append(time.perf_counter())
+    net.load_state_dict(before)
+    each = (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
+    return parallel.agreed(max(1, int((seconds - (ends[-1] - ends[0])) / each)))
+
+
+def take_step(recipe: Recipe, learner: Learner, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """One update; the batch's noise levels and losses, both [B]."""
+    mine, device = parallel.share(recipe.batch), y.device
+    generator = generator_of(recipe.seed, "noise", step)
+    y_0 = y[batch_indices(recipe.seed, step, recipe.batch, len(y))[mine].to(device)]
+    levels = noise_levels(recipe, generator)
+    s = levels[mine].to(device)
+    z = torch.randn((recipe.batch, *y.shape[1:]), generator=generator)[mine].to(device)
+    learner.model.train()
+    with torch.random.fork_rng(devices=[device] if y.is_cuda else []):
+        # dropout draws from the global generator
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + parallel.rank())
+        losses = learner.losses(y_0, s, z)
+    learner.optimiser.zero_grad(set_to_none=True)
+    losses.mean().backward()
+    nn.utils.clip_grad_norm_(learner.model.net.parameters(), recipe.clip)
+    learner.optimiser.step()
+    return levels, parallel.gathered(losses.detach()).flatten().cpu()

@@ -1,0 +1,180 @@
+"""A training on record as it goes: losses by noise level, held-out errors, samples, speed.
+
+Nothing here is drawn from the training's random numbers, so a training that is watched ends in the
+same weights as one that is not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ablate.data import to_pixels
+from ablate.home import Home
+from ablate.inits import INITS, Source
+from ablate.pictures import save_grid
+from ablate.portrait import few_step_settings
+from ablate.provenance import provenance
+from ablate.recipe import Recipe
+from ablate.record import Value
+from ablate.samplers.drive import drive
+from ablate.samplers.noise import StepNoise, start_numbers
+from ablate.tracking import Tracker
+from ablate.train import Options, StepNews, Trained
+
+BANDS = 4
+SAMPLES, SAMPLE_SIGMA, SAMPLE_LEVELS = 64, 0.8, 8
+LOG_SECONDS, LOOK_SECONDS = 10.0, 60.0
+LOOK_SHARE = 0.02
+"""Of the time, at most, that goes into held-out errors and samples."""
+
+
+def bands(s_min: float, s_max: float) -> list[tuple[float, float]]:
+    """Equal parts of log s."""
+    edges = [s_min * (s_max / s_min) ** (k / BANDS) for k in range(BANDS + 1)]
+    return list(itertools.pairwise(edges))
+
+
+class BandLosses:
+    """Mean loss by band of noise levels over the steps since it was last asked for."""
+
+    def __init__(self, s_min: float, s_max: float) -> None:
+        self._bands = bands(s_min, s_max)
+        self._inner = torch.tensor([high for _, high in self._bands[:-1]])
+        self._sums, self._counts = torch.zeros(BANDS).double(), torch.zeros(BANDS).double()
+
+    def add(self, levels: Tensor, losses: Tensor) -> None:
+        band = torch.bucketize(levels, self._inner)
+        self._sums.index_add_(0, band, losses.double())
+        self._counts += torch.bincount(band, minlength=BANDS)
+
+    def take(self) -> dict[str, float]:
+        """By name; `loss` is the mean over all of them, and a band without images is left out."""
+        found = {"loss": float(self._sums.sum() / self._counts.sum())}
+        for (low, high), total, count in zip(self._bands, self._sums, self._counts, strict=True):
+            if count:
+                found[f"loss by level/{low:.3g} to {high:.3g}"] = float(total / count)
+        self._sums, self._counts = torch.zeros_like(self._sums), torch.zeros_like(self._counts)
+        return found
+
+
+def system_metrics() -> dict[str, float]:
+    """Of this process. MLflow's own need psutil, which does not come with it."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss: bytes there, kilobytes here
+    found = {
+        "system/cpu_seconds": used.ru_utime + used.ru_stime,
+        "system/peak_memory_megabytes": used.ru_maxrss * unit / 1e6,
+    }
+    if torch.cuda.is_available():
+        found["system/gpu_peak_memory_megabytes"] = torch.cuda.max_memory_allocated() / 1e6
+    return found
+
+
+def sample_grid(trained: Trained, shape: tuple[int, int, int]) -> Tensor:
+    """64 images by a few steps of probability flow from class Gaussians: always the same noise."""
+    sigma = min(SAMPLE_SIGMA, trained.recipe.s_max)
+    settings, device = few_step_settings(sigma, SAMPLE_LEVELS), _device(trained)
+    plan, indices = settings.plan(), range(SAMPLES)
+    u, z = start_numbers(0, indices, math.prod(shape))
+    start = INITS[settings.init](Source(trained.moments), plan[0].s, u, z.double()).float()
+
+    def denoiser(y: Tensor, s: float) -> Tensor:
+        out: Tensor = trained.model(y, torch.full((len(y),), s, device=y.device))
+        return out
+
+    noise = StepNoise(0, indices, shape, device)
+    drawn = drive(settings.kernel.kernel, denoiser, start.view(-1, *shape).to(device), plan, noise)
+    return to_pixels(drawn.x.cpu().nan_to_num(0.0))[0]
+
+
+def _device(trained: Trained) -> str:
+    return str(next(trained.model.net.parameters()).device)
+
+
+class TrainingLog:
+    """Told of every step; writes now and then."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        run_id: str,
+        recipe: Recipe,
+        log_seconds: float = LOG_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._tracker, self._run_id = tracker, run_id
+        self._losses = BandLosses(recipe.s_min, recipe.s_max)
+        self._log_seconds, self._look_seconds = log_seconds, look_seconds
+        self._logged = self._looked = time.monotonic()
+
+    def __call__(self, news: StepNews) -> None:
+        self._losses.add(news.levels, news.losses)
+        now, last = time.monotonic(), news.step == news.steps
+        if last or now - self._logged >= self._log_seconds:
+            metrics = self._losses.take() | {"images_per_second": news.images_per_second}
+            self._tracker.log(self._run_id, metrics | system_metrics(), step=news.step)
+            self._logged = now
+        if last or now - self._looked >= self._look_seconds:
+            self._look(news)
+            self._looked = time.monotonic()
+            self._look_seconds = max(self._look_seconds, (self._looked - now) / LOOK_SHARE)
+
+    def _look(self, news: StepNews) -> None:
+        """At the average so far: what it would do if training ended here."""
+        trained = news.averaged()
+        errors = {f"held-out error/{s:g}": e for s, e in trained.heldout_error.items()}
+        self._tracker.log(self._run_id, errors, step=news.step)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "samples.png"
+            save_grid(path, sample_grid(trained, news.shape), columns=16)
+            self._tracker.log_picture(self._run_id, path, news.step)
+
+
+def _flat(recipe: Recipe) -> dict[str, Value]:
+    """As parameters of a run."""
+    top = recipe.model_dump(exclude={"net"})
+    return top | {f"net.{key}": str(value) for key, value in recipe.net.model_dump().items()}
+
+
+def _params(recipe: Recipe, options: Options, steps: int) -> dict[str, Value]:
+    params = _flat(recipe) | {"steps": steps}  # known only by now if minutes decide them
+    if options.minutes is not None:
+        params["minutes"] = options.minutes
+    if options.start is not None:
+        params["from"] = f"{options.start.name} {options.start.hash}"
+    return params
+
+
+@contextmanager
+def logged(
+    home: Home, name: str, recipe: Recipe, options: Options, device: str
+) -> Iterator[Callable[[StepNews], None]]:
+    """The training's run in MLflow, taken up again if it was left; its status is how it ended.
+
+    Opened at the first step, so that what is refused before leaves nothing behind.
+    """
+    log: TrainingLog | None = None
+    with ExitStack() as open_run:
+
+        def watch(news: StepNews) -> None:
+            nonlocal log
+            if log is None:
+                tracker, params = Tracker(home), _params(recipe, options, news.steps)
+                what = " ".join(f"{key} {value}" for key, value in params.items())
+                run_id = tracker.open_training(name, what, params, provenance(device))
+                open_run.enter_context(tracker.closing(run_id))
+                log = TrainingLog(tracker, run_id, recipe)
+            log(news)
+
+        yield watch
