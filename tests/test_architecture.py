@@ -37,7 +37,7 @@ LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split(
 
 HOMES = {
     "optuna": {"search"},
-    "mlflow": {"tracking"},
+    "mlflow": {"tracking.client", "tracking.reader", "tracking.writer"},
     "typer": {"cli"},
     "matplotlib": {"report.plots"},
     "seaborn": {"report.plots"},

@@ -1,45 +1,39 @@
-"""The record of studies and trainings in MLflow: the one module that knows it.
-
-A study is a run, its trials are runs nested in it, their cells runs nested in those. A training is
-one run, in an experiment of its own. A run's status is set last, so what is FINISHED is whole.
-"""
+"""Writing the record: finding before making is what lets it be taken up again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# MLflow announces every table it makes and draws a bar for every file it reads: set before import
-os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
 from mlflow import Image
-from mlflow.entities import Metric, Param, Run, RunTag, ViewType
-from mlflow.exceptions import MlflowException
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.tracking import MlflowClient
 
-from ablate.errors import UserError
 from ablate.home import Home
 from ablate.interrupts import shielded
-from ablate.record import Cell, Objective, StudyRecord, Trial, Value, summarise
-
-KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
-STATE, REASON = "ablate.state", "ablate.reason"
-WORKED = "ablate.worked"  # when a process last took it up
-PARENT = "mlflow.parentRunId"
-STATUS = {"complete": "FINISHED", "interrupted": "KILLED"}  # any other state is FAILED
-YARDSTICK = "yardstick/"
-TRAINING = "ablate.training"
-
-Knobs = Mapping[str, Value]
-Tags = Mapping[str, str]
+from ablate.record import Value
+from ablate.tracking.client import (
+    KIND,
+    PARENT,
+    REASON,
+    SEED,
+    STATE,
+    STATUS,
+    STUDY,
+    TRAINING,
+    TRIAL,
+    WORKED,
+    YARDSTICK,
+    Knobs,
+    Tags,
+    runs_where,
+    trial_number,
+)
 
 
 class Tracker:
@@ -63,7 +57,7 @@ class Tracker:
     ) -> StudyRun:
         """The study's run, made now or found again; `documents` become JSON artifacts."""
         experiment = self.experiment(name)
-        runs = list(_runs(self.client, experiment, f"tags.`{STUDY}` = '{key}'"))
+        runs = list(runs_where(self.client, experiment, f"tags.`{STUDY}` = '{key}'"))
         mine = [run for run in runs if run.data.tags[KIND] == "study"]
         tags = {**tags, KIND: "study", STUDY: key, WORKED: f"{time.time():.3f}"}
         if mine:
@@ -78,7 +72,7 @@ class Tracker:
 
     def close_finished(self, name: str, key: str) -> None:
         """A study that was killed after its last trial: nothing is left but to say so."""
-        for run in _runs(self.client, self.experiment(name), f"tags.`{STUDY}` = '{key}'"):
+        for run in runs_where(self.client, self.experiment(name), f"tags.`{STUDY}` = '{key}'"):
             if run.data.tags[KIND] == "study" and run.info.status != "FINISHED":
                 self.close(run.info.run_id, "complete")
 
@@ -87,7 +81,7 @@ class Tracker:
         end, else a new one."""
         key = hashlib.sha256(what.encode()).hexdigest()[:16]
         experiment = self.experiment(f"train-{name}", {KIND: "training"})
-        runs = list(_runs(self.client, experiment, f"tags.`{TRAINING}` = '{key}'"))
+        runs = list(runs_where(self.client, experiment, f"tags.`{TRAINING}` = '{key}'"))
         if runs and runs[-1].info.status != "FINISHED":
             run_id = str(runs[-1].info.run_id)
             self.client.update_run(run_id, status="RUNNING")
@@ -148,13 +142,13 @@ class StudyRun:
         self.log, self.close, self.log_picture = tracker.log, tracker.close, tracker.log_picture
         self._tracker = tracker
         self._client, self._experiment, self._key = tracker.client, experiment, key
-        self._trials = {_number(run): run for run in runs if run.data.tags[KIND] == "trial"}
+        self._trials = {trial_number(run): run for run in runs if run.data.tags[KIND] == "trial"}
         self._done: dict[tuple[int, int], Run] = {}
         for run in (run for run in runs if run.data.tags[KIND] == "cell"):
             if run.info.status == "RUNNING":
                 self.close(run.info.run_id, "interrupted", "its process was killed")
             elif run.data.tags.get(STATE) in ("complete", "diverged"):
-                self._done[_number(run), int(run.data.tags[SEED])] = run
+                self._done[trial_number(run), int(run.data.tags[SEED])] = run
 
     @contextmanager
     def closing(self) -> Iterator[None]:
@@ -164,12 +158,12 @@ class StudyRun:
                 yield
             except BaseException:
                 with shielded():
-                    self._close_what_runs()
+                    self._close_whatruns_where()
                 raise
 
-    def _close_what_runs(self) -> None:
+    def _close_whatruns_where(self) -> None:
         where = f"tags.`{STUDY}` = '{self._key}' and attributes.status = 'RUNNING'"
-        for run in list(_runs(self._client, self._experiment, where)):
+        for run in list(runs_where(self._client, self._experiment, where)):
             if run.info.run_id != self.run_id:
                 self.close(run.info.run_id, "interrupted", "the study was stopped")
 
@@ -224,130 +218,3 @@ class StudyRun:
 
     def log_files(self, run_id: str, folder: Path) -> None:
         self._client.log_artifacts(run_id, str(folder))
-
-
-def _number(run: Run) -> int:
-    return int(run.data.tags[TRIAL])
-
-
-def _runs(client: MlflowClient, experiment: str, where: str = "") -> Iterator[Run]:
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment], where, ViewType.ACTIVE_ONLY, 1000, ["attributes.start_time ASC"], token
-        )
-        yield from page
-        if not (token := page.token):
-            return
-
-
-class Reader:
-    """Reads studies back, for results and reports."""
-
-    def __init__(self, home: Home) -> None:
-        self._nothing = f"no study has been run under {home.root}; start with: ablate list"
-        if not home.has_record():  # a client would make an empty one
-            raise UserError(self._nothing)
-        self._client = MlflowClient(home.tracking_uri)
-
-    def fetch(self, run_id: str, name: str) -> Path:
-        """A local copy of an artifact."""
-        try:
-            return Path(self._client.download_artifacts(run_id, name))
-        except (MlflowException, OSError):
-            raise FileNotFoundError(f"run {run_id} has no {name}") from None
-
-    def names(self) -> list[str]:
-        """Studies with a record, the last started first."""
-        found = self._client.search_experiments()
-        names = [e.name for e in found if e.name != "Default" and e.tags.get(KIND) != "training"]
-        if not names:
-            raise UserError(self._nothing)
-        return names
-
-    def latest(self, name: str, budget: str | None = None) -> StudyRecord | None:
-        """The study as last worked on, of one budget if given."""
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
-            return None
-        where = f"tags.`{KIND}` = 'study'"
-        where += f" and tags.`ablate.budget` = '{budget}'" if budget else ""
-        studies = list(_runs(self._client, found.experiment_id, where))
-        for run in sorted(studies, key=lambda run: float(run.data.tags[WORKED]), reverse=True):
-            try:
-                return self._record(found.experiment_id, run)
-            except (FileNotFoundError, json.JSONDecodeError):  # killed as it began
-                continue
-        return None
-
-    def _record(self, experiment: str, run: Run) -> StudyRecord:
-        tags, run_id = run.data.tags, run.info.run_id
-        spec = self._document(run_id, "study.json")
-        runs = _runs(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'")
-        return StudyRecord(
-            run_id=run_id,
-            name=spec["name"],
-            budget=spec["budget"],
-            question=spec["question"],
-            hash=tags["ablate.hash"],
-            spec=spec,
-            objectives=[Objective(o["metric"], o["direction"]) for o in spec["objectives"]],
-            planned=spec["trials"],
-            protocols=self._document(run_id, "protocols.json"),
-            yardsticks=_yardsticks(run.data.metrics),
-            tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
-            trials=_trials(list(runs)),
-        )
-
-    def _document(self, run_id: str, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
-        return document
-
-
-def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for key, value in metrics.items():
-        if key.startswith(YARDSTICK):
-            _, name, metric = key.split("/")
-            found.setdefault(name, {})[metric] = value
-    return found
-
-
-def _trials(runs: list[Run]) -> list[Trial]:
-    cells: dict[int, list[Cell]] = {}
-    for run in runs:
-        if run.data.tags[KIND] == "cell" and _state(run) in ("complete", "diverged"):
-            cell = Cell(
-                run.info.run_id, int(run.data.tags[SEED]), _state(run), dict(run.data.metrics)
-            )
-            cells.setdefault(_number(run), []).append(cell)
-    trials = [_trial(r, cells.get(_number(r), [])) for r in runs if r.data.tags[KIND] == "trial"]
-    return sorted(trials, key=lambda trial: trial.number)
-
-
-def _trial(run: Run, cells: list[Cell]) -> Trial:
-    means, intervals = summarise([cell.metrics for cell in cells])
-    return Trial(
-        run_id=run.info.run_id,
-        number=_number(run),
-        state=_state(run),
-        params={k: _typed(v) for k, v in run.data.params.items()},
-        metrics=means,
-        intervals=intervals,
-        reason=run.data.tags.get(REASON) or None,
-        cells=sorted(cells, key=lambda cell: cell.seed),
-    )
-
-
-def _state(run: Run) -> str:
-    return run.data.tags.get(STATE, "failed") if run.info.status != "RUNNING" else "running"
-
-
-def _typed(text: str) -> Value:
-    """MLflow keeps parameters as text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -1,0 +1,141 @@
+"""Reading the record back, for results and reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from ablate.errors import UserError
+from ablate.home import Home
+from ablate.record import Cell, Objective, StudyRecord, Trial, Value, summarise
+from ablate.tracking.client import (
+    KIND,
+    REASON,
+    SEED,
+    STATE,
+    STUDY,
+    WORKED,
+    YARDSTICK,
+    runs_where,
+    trial_number,
+)
+
+
+class Reader:
+    """Reads studies back, for results and reports."""
+
+    def __init__(self, home: Home) -> None:
+        self._nothing = f"no study has been run under {home.root}; start with: ablate list"
+        if not home.has_record():  # a client would make an empty one
+            raise UserError(self._nothing)
+        self._client = MlflowClient(home.tracking_uri)
+
+    def fetch(self, run_id: str, name: str) -> Path:
+        """A local copy of an artifact."""
+        try:
+            return Path(self._client.download_artifacts(run_id, name))
+        except (MlflowException, OSError):
+            raise FileNotFoundError(f"run {run_id} has no {name}") from None
+
+    def names(self) -> list[str]:
+        """Studies with a record, the last started first."""
+        found = self._client.search_experiments()
+        names = [e.name for e in found if e.name != "Default" and e.tags.get(KIND) != "training"]
+        if not names:
+            raise UserError(self._nothing)
+        return names
+
+    def latest(self, name: str, budget: str | None = None) -> StudyRecord | None:
+        """The study as last worked on, of one budget if given."""
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            return None
+        where = f"tags.`{KIND}` = 'study'"
+        where += f" and tags.`ablate.budget` = '{budget}'" if budget else ""
+        studies = list(runs_where(self._client, found.experiment_id, where))
+        for run in sorted(studies, key=lambda run: float(run.data.tags[WORKED]), reverse=True):
+            try:
+                return self._record(found.experiment_id, run)
+            except (FileNotFoundError, json.JSONDecodeError):  # killed as it began
+                continue
+        return None
+
+    def _record(self, experiment: str, run: Run) -> StudyRecord:
+        tags, run_id = run.data.tags, run.info.run_id
+        spec = self._document(run_id, "study.json")
+        runs = runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'")
+        return StudyRecord(
+            run_id=run_id,
+            name=spec["name"],
+            budget=spec["budget"],
+            question=spec["question"],
+            hash=tags["ablate.hash"],
+            spec=spec,
+            objectives=[Objective(o["metric"], o["direction"]) for o in spec["objectives"]],
+            planned=spec["trials"],
+            protocols=self._document(run_id, "protocols.json"),
+            yardsticks=_yardsticks(run.data.metrics),
+            tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
+            trials=_trials(list(runs)),
+        )
+
+    def _document(self, run_id: str, name: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
+        return document
+
+
+def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        if key.startswith(YARDSTICK):
+            _, name, metric = key.split("/")
+            found.setdefault(name, {})[metric] = value
+    return found
+
+
+def _trials(runs: list[Run]) -> list[Trial]:
+    cells: dict[int, list[Cell]] = {}
+    for run in runs:
+        if run.data.tags[KIND] == "cell" and _state(run) in ("complete", "diverged"):
+            cell = Cell(
+                run.info.run_id, int(run.data.tags[SEED]), _state(run), dict(run.data.metrics)
+            )
+            cells.setdefault(trial_number(run), []).append(cell)
+    trials = [
+        _trial(r, cells.get(trial_number(r), [])) for r in runs if r.data.tags[KIND] == "trial"
+    ]
+    return sorted(trials, key=lambda trial: trial.number)
+
+
+def _trial(run: Run, cells: list[Cell]) -> Trial:
+    means, intervals = summarise([cell.metrics for cell in cells])
+    return Trial(
+        run_id=run.info.run_id,
+        number=trial_number(run),
+        state=_state(run),
+        params={k: _typed(v) for k, v in run.data.params.items()},
+        metrics=means,
+        intervals=intervals,
+        reason=run.data.tags.get(REASON) or None,
+        cells=sorted(cells, key=lambda cell: cell.seed),
+    )
+
+
+def _state(run: Run) -> str:
+    return run.data.tags.get(STATE, "failed") if run.info.status != "RUNNING" else "running"
+
+
+def _typed(text: str) -> Value:
+    """MLflow keeps parameters as text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
