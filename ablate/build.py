@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -15,17 +16,19 @@ from ablate import checkpoint as checkpoints
 from ablate import parallel
 from ablate.data import Dataset, load
 from ablate.errors import UserError
-from ablate.extractor import Extractor, extract, load_extractor, save_extractor, shipped_path
+from ablate.extractor import Extractor, extract, save_extractor
 from ablate.files import locked
+from ablate.home import Home
 from ablate.learner import WarmStart
+from ablate.objective import levels_of
 from ablate.provenance import versions
 from ablate.recipe import Recipe
 from ablate.spec import one_line
 from ablate.train import DEFAULTS, Options, StepNews, Trained, train
 from ablate.train_features import RECIPES, ClassifierRecipe, train_classifier
 
-MOST_FEATURES = 5000
-"""Of each split in a bundle: 2 MB at 192 features. The protocol of a metric says how many."""
+MOST_IMAGES, MOST_BYTES = 5000, 2_700_000
+"""Of each split's features in a bundle, as float16. The protocol of a metric says how many."""
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -62,9 +65,9 @@ def _difference(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str
 
 
 def make_options(
-    recipe: Recipe, minutes: float | None, start: str | None, ema_length: float | None, root: Path
+    recipe: Recipe, minutes: float | None, start: str | None, ema_length: float | None, home: Home
 ) -> Options:
-    found = None if start is None else warm_start(bundles.find(start, root), recipe)
+    found = None if start is None else warm_start(bundles.find(start, home), recipe)
     return Options(minutes, found, ema_length)
 
 
@@ -105,6 +108,7 @@ def is_done(target: Path, checkpoint: Path, recipe: Recipe, options: Options, ag
 def make_bundle(
     name: str,
     recipe: Recipe,
+    extractor: Extractor,
     checkpoint: Path,
     out: Path,
     device: str = "cpu",
@@ -114,7 +118,6 @@ def make_bundle(
 ) -> Trained:
     """Train (or go on training) by the recipe; the first of several processes writes the bundle."""
     dataset = load(recipe.dataset)
-    extractor = load_extractor(shipped_path(recipe.dataset))
     trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
     if parallel.rank() == 0:
         card = _card(name, dataset, extractor.hash, trained, options)
@@ -126,16 +129,16 @@ def make_bundle(
 def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
     """Features of some images of each split."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
+    most = min(MOST_IMAGES, MOST_BYTES // (2 * len(extractor.net.centre)))
     return {
-        split: extract(extractor, images.pixels[_chosen(len(images.pixels))])
+        split: extract(extractor, images.pixels[_order(len(images.pixels))[:most]])
         for split, images in splits.items()
     }
 
 
-def _chosen(count: int) -> torch.Tensor:
-    """Which images of a split stand for it in a bundle: the same ones every time."""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
-    return order[:MOST_FEATURES]
+def _order(count: int) -> torch.Tensor:
+    """In which images of a split are taken to stand for it: the same every time."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))
 
 
 def _command(name: str, options: Options) -> str:
@@ -152,26 +155,47 @@ def _card(
     name: str, dataset: Dataset, extractor_hash: str, trained: Trained, options: Options
 ) -> bundles.Card:
     recipe, start = trained.recipe, options.start
+    more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
+    more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
+    provenance = provenance_of(_command(name, options), trained.model, trained.heldout_error)
+    return card_of(name, dataset, recipe, extractor_hash, levels_of(recipe), provenance | more)
+
+
+def provenance_of(
+    command: str, model: bundles.Model, heldout_error: Mapping[float, float]
+) -> dict[str, Any]:
+    return {
+        "command": command,
+        "parameters": sum(p.numel() for p in model.net.parameters()),
+        "heldout_error": {str(s): error for s, error in heldout_error.items()},
+        "versions": versions(),
+    }
+
+
+def card_of(
+    name: str,
+    dataset: Dataset,
+    recipe: Recipe,
+    extractor_hash: str,
+    known: tuple[float, float],
+    provenance: dict[str, Any],
+    steps: bundles.Steps | None = None,
+) -> bundles.Card:
+    """Of a network that knows the noise levels from `known[0]` to `known[1]`."""
     return bundles.Card(
         format=bundles.FORMAT,
         name=name,
         dataset=dataset.name,
         dataset_hash=dataset.hash(),
         shape=dataset.shape,
-        s_min=recipe.s_min,
-        s_max=recipe.s_max,
+        s_min=known[0],
+        s_max=known[1],
         recipe=recipe,
         extractor=extractor_hash,
         licence=dataset.licence,
         note=dataset.note,
-        provenance={
-            "command": _command(name, options),
-            "parameters": sum(p.numel() for p in trained.model.net.parameters()),
-            "images_seen": recipe.steps * recipe.batch,
-            "heldout_error": {str(s): error for s, error in trained.heldout_error.items()},
-            "versions": versions(),
-        }
-        | ({"started_from": f"{start.name} {start.hash}"} if start else {}),
+        steps=steps,
+        provenance=provenance,
     )
 
 

@@ -18,8 +18,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ablate.errors import UserError
+from ablate.errors import UserError, first_line
 from ablate.files import whole_file
+from ablate.home import Home
 from ablate.moments import Gaussian, Moments
 from ablate.nets import make_net
 from ablate.nets.by_step import ByStep
@@ -94,6 +95,9 @@ def write(
         stacked = torch.stack([getattr(gaussian, field) for gaussian in moments.classes]).float()
         tensors[f"classes.{field}"] = stacked
     tensors["classes.basis"] = (tensors["classes.basis"] @ tensors["everything.basis"].T).half()
+    if moments.everything.tail > 0:
+        # at low noise, where rounding would tell, the tail stands in for every direction
+        tensors["everything.basis"] = tensors["everything.basis"].half()
     tensors["class_averages"] = moments.class_averages.float()
     tensors |= {f"features.{split}": value.half() for split, value in features.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
@@ -103,19 +107,28 @@ def write(
 
 def shipped() -> dict[str, Path]:
     """The bundles that come with the package, by name."""
-    files = sorted(ZOO.glob("*.safetensors"))
+    return _bundles(ZOO)
+
+
+def _bundles(folder: Path) -> dict[str, Path]:
+    files = sorted(folder.glob("*.safetensors"))
     return {path.stem: path for path in files if not path.stem.endswith("-features")}
 
 
-def find(name: str, root: Path) -> Path:
-    """A shipped bundle by name, or a file by path (from `root`)."""
-    if name in (ours := shipped()):
-        return ours[name]
-    path = root / name
+def known(home: Home) -> dict[str, Path]:
+    """Bundles by name; those trained under this root come before those that ship."""
+    return shipped() | _bundles(home.bundles)
+
+
+def find(name: str, home: Home) -> Path:
+    """A bundle by name, or a file by path (from the root)."""
+    if name in (named := known(home)):
+        return named[name]
+    path = home.root / name
     if path.suffix == ".safetensors" and path.is_file():
         return path
-    known = ", ".join(ours) or "none"
-    raise UserError(f"bundle {name!r} is neither shipped ({known}) nor a .safetensors file")
+    names = ", ".join(named) or "none"
+    raise UserError(f"bundle {name!r} is neither known ({names}) nor a .safetensors file")
 
 
 def read_card(path: Path) -> Card:
@@ -130,11 +143,7 @@ def read_card(path: Path) -> Card:
             raise UserError(f"bundle {path}: format {found}, this version reads {FORMAT}")
         return Card.model_validate_json(text)
     except (SafetensorError, OSError, json.JSONDecodeError, ValidationError) as error:
-        raise UserError(f"bundle {path}: cannot be read ({_first_line(error)})") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"bundle {path}: cannot be read ({first_line(error)})") from None
 
 
 def read(path: Path) -> Bundle:
@@ -144,7 +153,7 @@ def read(path: Path) -> Bundle:
     try:
         return _unpacked(card, file_hash(path), tensors)
     except (KeyError, RuntimeError) as error:  # a tensor missing, or of another shape
-        reason = _first_line(error)
+        reason = first_line(error)
         raise UserError(f"bundle {path}: its tensors do not fit its card ({reason})") from None
 
 

@@ -52,6 +52,11 @@ def to_pixels(x: Tensor) -> tuple[Tensor, Tensor]:
     return ((x.clamp(1, 2) - 1) * 255).round().to(torch.uint8), clamped
 
 
+def mirrored(images: Tensor, which: Tensor) -> Tensor:
+    """Those of [B, C, H, W] that [B] names, with left and right exchanged."""
+    return torch.where(which.to(images.device)[:, None, None, None], images.flip(3), images)
+
+
 def _digits(folder: Path) -> Dataset:
     """1,797 real 8×8 digits with 17 grey levels; every fifth is held out."""
     from sklearn.datasets import load_digits

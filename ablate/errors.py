@@ -6,3 +6,8 @@ class UserError(Exception):
 
     The text says what is wrong, the value, where it stands and what to do about it.
     """
+
+
+def first_line(error: Exception) -> str:
+    """What it says, in one line: its kind, if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

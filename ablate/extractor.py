@@ -47,6 +47,20 @@ def shipped_path(dataset: str) -> Path:
     return ZOO / f"{dataset}-features.safetensors"
 
 
+def find_extractor(dataset: str, own: Path, wanted: str | None = None) -> Extractor:
+    """The dataset's classifier: one's own in the folder `own`, else the shipped one; or whichever
+    of them has the hash `wanted`."""
+    paths = [own / f"{dataset}-features.safetensors", shipped_path(dataset)]
+    there = [path for path in paths if path.is_file()]
+    for path in there:
+        if wanted in (None, file_hash(path)):
+            return load_extractor(path)
+    if there:
+        found = ", ".join(f"{path} is {file_hash(path)}" for path in there)
+        raise UserError(f"the features were made by extractor {wanted}; {found}")
+    raise UserError(f"{dataset} has no classifier; make it with ablate train-features {dataset}")
+
+
 def load_extractor(path: Path) -> Extractor:
     try:
         with safe_open(path, "pt") as file:

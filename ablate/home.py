@@ -39,6 +39,11 @@ class Home(NamedTuple):
         return f"sqlite:///{self.mlruns / 'optuna.db'}"
 
     @property
+    def bundles(self) -> Path:
+        """Bundles and classifiers trained under this root."""
+        return self.mlruns / "bundles"
+
+    @property
     def artifacts(self) -> Path:
         return self.mlruns / "artifacts"
 

@@ -15,12 +15,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ablate import bundle as bundles
-from ablate.build import split_features
+from ablate.build import card_of, provenance_of, split_features
 from ablate.data import load, to_unit_interval_plus_one
 from ablate.errors import UserError
-from ablate.extractor import load_extractor, shipped_path
+from ablate.extractor import Extractor
 from ablate.moments import fit_moments
-from ablate.provenance import versions
+from ablate.objective import levels_of
 from ablate.recipe import Recipe
 from ablate.train import heldout_error
 
@@ -50,6 +50,7 @@ def import_bundle(
     weights: Path,
     name: str,
     recipe: Recipe,
+    extractor: Extractor,
     out: Path,
     steps: bundles.Steps | None = None,
     key: str | None = None,
@@ -57,33 +58,14 @@ def import_bundle(
     """Write the bundle; returns the held-out denoising error by noise level, where it has one."""
     tensors = read_weights(weights, key)
     dataset = load(recipe.dataset)
-    extractor = load_extractor(shipped_path(recipe.dataset))
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
     model = bundles.build_model(dataset.shape, recipe, moments.everything, steps)
     _load(model, tensors, weights, steps)
-    s_min, s_max = noise_range(recipe, steps)
-    errors = heldout_error(model.eval(), dataset, "cpu", (s_min, s_max))
-    card = bundles.Card(
-        format=bundles.FORMAT,
-        name=name,
-        dataset=dataset.name,
-        dataset_hash=dataset.hash(),
-        shape=dataset.shape,
-        s_min=s_min,
-        s_max=s_max,
-        recipe=recipe,
-        extractor=extractor.hash,
-        licence=dataset.licence,
-        note=dataset.note,
-        steps=steps,
-        provenance={
-            "command": f"ablate bundle import {weights.name}",
-            "parameters": sum(p.numel() for p in model.net.parameters()),
-            "heldout_error": {str(s): error for s, error in errors.items()},
-            "versions": versions(),
-        },
-    )
+    known = noise_range(recipe, steps)
+    errors = heldout_error(model.eval(), dataset, "cpu", known)
+    provenance = provenance_of(f"ablate bundle import {weights.name}", model, errors)
+    card = card_of(name, dataset, recipe, extractor.hash, known, provenance, steps)
     bundles.write(out, card, model, moments, split_features(extractor, dataset))
     return errors
 
@@ -91,7 +73,7 @@ def import_bundle(
 def noise_range(recipe: Recipe, steps: bundles.Steps | None) -> tuple[float, float]:
     """Levels that the network knows: of its steps, or those of the recipe."""
     if steps is None:
-        return recipe.s_min, recipe.s_max
+        return levels_of(recipe)
     first, last = 1 / steps.N, (steps.N - 1) / steps.N
     return steps.sigma * first**0.5, steps.sigma * last**0.5
 

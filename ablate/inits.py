@@ -37,7 +37,7 @@ class Source(NamedTuple):
 Init = Callable[[Source, float, Tensor, Tensor], Tensor]
 
 
-def _pick(u: Tensor, count: int) -> Tensor:
+def pick(u: Tensor, count: int) -> Tensor:
     """An index below `count` from u on [0, 1)."""
     return (u.double() * count).long().clamp_max(count - 1)
 
@@ -45,7 +45,7 @@ def _pick(u: Tensor, count: int) -> Tensor:
 def class_average(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
     """The pixel-space mean image of a class, pushed forward."""
     averages = source.moments.class_averages
-    return averages[_pick(u, len(averages))].log() + s * z
+    return averages[pick(u, len(averages))].log() + s * z
 
 
 def _iid(mean: Tensor, variance: Tensor, s: float, z: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def gaussian(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
 
 def class_gaussian(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
     """As `gaussian`, one for each class."""
-    classes, chosen = source.moments.classes, _pick(u, len(source.moments.classes))
+    classes, chosen = source.moments.classes, pick(u, len(source.moments.classes))
     return torch.stack([classes[k].at(s, row[None])[0] for k, row in zip(chosen, z, strict=True)])
 
 
@@ -94,7 +94,7 @@ def forward_data(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
     """Training images pushed forward: an oracle that leaks data, to show what a start costs."""
     if source.images is None:
         raise ValueError("the training images are not at hand")
-    return source.images[_pick(u, len(source.images))] + s * z
+    return source.images[pick(u, len(source.images))] + s * z
 
 
 INITS: dict[str, Init] = {

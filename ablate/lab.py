@@ -9,7 +9,7 @@ import torch
 from ablate import bundle as bundles
 from ablate import data
 from ablate.errors import UserError
-from ablate.extractor import Extractor, extract, load_extractor, shipped_path
+from ablate.extractor import Extractor, extract, find_extractor
 from ablate.home import Home
 from ablate.inits import INITS, PAPER_FITS, Source
 from ablate.record import INTERVAL, summarise
@@ -38,10 +38,10 @@ class Lab(NamedTuple):
 
 def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:
     """Everything that can be wrong with a study's surroundings is found here."""
-    path = bundles.find(study.bundle, home.root)
+    path = bundles.find(study.bundle, home)
     card = bundles.read_card(path)
     _check_noise_range(study, card)
-    extractor = load_extractor(shipped_path(card.dataset))
+    extractor = find_extractor(card.dataset, home.bundles, card.extractor)
     bundle = bundles.read(path)
     reference = make_reference(bundle, extractor, study.reference, study.samples)
     return Lab(study, bundle, extractor, reference, _source(study, bundle), device)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from ablate import parallel
 from ablate.bundle import Model, build_model
+from ablate.data import mirrored
 from ablate.ema import PowerEMA
 from ablate.moments import Moments
 from ablate.objective import Losses, noise_levels
@@ -36,9 +38,16 @@ class WarmStart(NamedTuple):
     weights: dict[str, Tensor]
 
 
+class Examples(NamedTuple):
+    """What is learnt from, on the device where it is."""
+
+    y: Tensor  # log images, [N, C, H, W]
+    labels: Tensor  # [N]
+
+
 class Learner(NamedTuple):
     model: Model
-    losses: Callable[[Tensor, Tensor, Tensor], Tensor]  # (y_0, s, z) -> of each image, [B, 1]
+    losses: Callable[..., Tensor]  # (y_0, s, z, labels) -> of each image, [B, 1]
     optimiser: torch.optim.Optimizer
 
 
@@ -69,8 +78,8 @@ def make_learner(
     model = make_model(recipe, shape, moments, device)
     if start is not None:
         model.net.load_state_dict(start.weights)
-    optimiser = make_optimiser(model.net, recipe.rate, recipe.weight_decay)
-    return Learner(model, _losses(model, device), optimiser)
+    optimiser = make_optimiser(model.net, recipe)
+    return Learner(model.train(), _losses(model, device), optimiser)
 
 
 def make_model(recipe: Recipe, shape: Shape, moments: Moments, device: str) -> Model:
@@ -79,7 +88,7 @@ def make_model(recipe: Recipe, shape: Shape, moments: Moments, device: str) -> M
         return build_model(shape, recipe, moments.everything).to(device)
 
 
-def _losses(model: Model, device: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _losses(model: Model, device: str) -> Callable[..., Tensor]:
     """On CUDA compiled, and the network alone in bfloat16: D_lin would lose what it is for."""
     cuda = torch.device(device).type == "cuda"
     if cuda:
@@ -89,14 +98,25 @@ def _losses(model: Model, device: str) -> Callable[[Tensor, Tensor, Tensor], Ten
     return torch.compile(called) if cuda else called
 
 
-def steps_in(seconds: float, recipe: Recipe, learner: Learner, y: Tensor) -> int:
+@contextmanager
+def _dropout(recipe: Recipe, generator: torch.Generator, device: torch.device) -> Iterator[None]:
+    """It draws from the global generator, which is left as it was."""
+    if not recipe.net.dropout:
+        yield
+        return
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + parallel.rank())
+        yield
+
+
+def steps_in(seconds: float, recipe: Recipe, learner: Learner, examples: Examples) -> int:
     """By the clock, from steps that are taken back; these are part of the budget too."""
     net = learner.model.net
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    optimiser = make_optimiser(net, recipe.rate, recipe.weight_decay)
+    optimiser = make_optimiser(net, recipe)
     ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
     for step in range(TIMED_STEPS):
-        take_step(recipe, learner._replace(optimiser=optimiser), y, step)
+        take_step(recipe, learner._replace(optimiser=optimiser), examples, step)
         ema.update(net, step + 1)
         ends.append(time.perf_counter())
     net.load_state_dict(before)
@@ -104,19 +124,25 @@ def steps_in(seconds: float, recipe: Recipe, learner: Learner, y: Tensor) -> int
     return parallel.agreed(max(1, int((seconds - (ends[-1] - ends[0])) / each)))
 
 
-def take_step(recipe: Recipe, learner: Learner, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
+def take_step(
+    recipe: Recipe, learner: Learner, examples: Examples, step: int
+) -> tuple[Tensor, Tensor]:
     """One update; the batch's noise levels and losses, both [B]."""
-    mine, device = parallel.share(recipe.batch), y.device
+    mine, device = parallel.share(recipe.batch), examples.y.device
     generator = generator_of(recipe.seed, "noise", step)
-    y_0 = y[batch_indices(recipe.seed, step, recipe.batch, len(y))[mine].to(device)]
+    chosen = batch_indices(recipe.seed, step, recipe.batch, len(examples.y))[mine].to(device)
+    y_0 = examples.y[chosen]
     levels = noise_levels(recipe, generator)
     s = levels[mine].to(device)
-    z = torch.randn((recipe.batch, *y.shape[1:]), generator=generator)[mine].to(device)
-    learner.model.train()
-    with torch.random.fork_rng(devices=[device] if y.is_cuda else []):
-        # dropout draws from the global generator
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + parallel.rank())
-        losses = learner.losses(y_0, s, z)
+    z = torch.randn((recipe.batch, *y_0.shape[1:]), generator=generator)[mine].to(device)
+    if recipe.flips:
+        y_0 = mirrored(y_0, torch.rand(recipe.batch, generator=generator)[mine] < 0.5)
+    labels = None
+    if recipe.net.classes:
+        dropped = torch.rand(recipe.batch, generator=generator)[mine] < recipe.label_drop
+        labels = examples.labels[chosen].masked_fill(dropped.to(device), recipe.net.classes)
+    with _dropout(recipe, generator, device):
+        losses = learner.losses(y_0, s, z, labels)
     learner.optimiser.zero_grad(set_to_none=True)
     losses.mean().backward()
     nn.utils.clip_grad_norm_(learner.model.net.parameters(), recipe.clip)

@@ -6,25 +6,53 @@ is where nearly all of a U-Net's weights are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
+
+from ablate.recipe import Recipe
 
 MUON_SHARE = 0.2
 """Size of an orthogonal update against AdamW's, so that one learning rate serves both."""
 
 
-def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
-    """The nearest matrix with orthonormal rows or columns, roughly: Newton-Schulz, quintic."""
-    a, b, c = 3.4445, -4.7750, 2.0315  # Jordan 2024: fastest growth of small singular values
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    x: Tensor = wide / (wide.norm() + 1e-7)
-    for _ in range(steps):
-        gram = x @ x.T
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return x if matrix.shape[0] <= matrix.shape[1] else x.T
+def orthogonalised(matrix: Tensor) -> Tensor:
+    """The nearest matrix with orthonormal rows or columns, roughly."""
+    return all_orthogonalised([matrix])[0]
+
+
+def all_orthogonalised(matrices: Sequence[Tensor], steps: int = 5) -> list[Tensor]:
+    """Newton-Schulz, quintic: X' = p(G) X with G = X Xᵀ, so G' = p G p.
+
+    The iteration needs G alone, and X is multiplied once at the end: a kernel is several times as
+    wide as high, and this is 2 to 3 times as fast. All G of one size go together.
+    """
+    wides = [m if m.shape[0] <= m.shape[1] else m.T for m in matrices]
+    grams = [wide @ wide.T for wide in wides]
+    norms = [gram.trace().sqrt() + 1e-7 for gram in grams]
+    found: list[Tensor] = list(matrices)
+    for height in {len(gram) for gram in grams}:
+        which = [index for index, gram in enumerate(grams) if len(gram) == height]
+        gram = torch.stack([grams[index] / norms[index] ** 2 for index in which])
+        product = factor = _factor(gram)
+        for _ in range(steps - 1):
+            gram = factor @ gram @ factor
+            factor = _factor(gram)
+            product = factor @ product
+        for index, each in zip(which, product, strict=True):
+            x = (each / norms[index]) @ wides[index]
+            found[index] = x if wides[index] is matrices[index] else x.T
+    return found
+
+
+def _factor(gram: Tensor) -> Tensor:
+    """p(G) = a + b G + c G²; Jordan 2024: fastest growth of small singular values."""
+    factor = torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315)
+    factor.diagonal(dim1=1, dim2=2).add_(3.4445)
+    return factor
 
 
 class MuonAdamW(torch.optim.Optimizer):
@@ -40,40 +68,62 @@ class MuonAdamW(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             update = _muon if group["kind"] == "muon" else _adamw
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    change = update(self.state[parameter], parameter.grad)
-                    parameter.add_(change, alpha=-group["lr"])
+            learnt = [p for p in group["params"] if p.grad is not None]
+            update(learnt, [self.state[p] for p in learnt], group["lr"], group["weight_decay"])
 
 
-def _muon(state: dict[str, Tensor], gradient: Tensor, beta: float = 0.95) -> Tensor:
-    momentum = state.setdefault("momentum", torch.zeros_like(gradient))
-    momentum.lerp_(gradient, 1 - beta)
-    matrix = gradient.lerp(momentum, beta).flatten(1)  # Nesterov
-    scale = MUON_SHARE * max(matrix.shape) ** 0.5
-    change: Tensor = scale * orthogonalised(matrix).view(gradient.shape)
-    return change
+def _muon(
+    parameters: list[Tensor],
+    states: list[dict[str, Tensor]],
+    lr: float,
+    weight_decay: float,
+    beta: float = 0.95,
+) -> None:
+    matrices = []
+    for parameter, state in zip(parameters, states, strict=True):
+        gradient = parameter.grad
+        assert gradient is not None
+        momentum = state.setdefault("momentum", torch.zeros_like(gradient))
+        momentum.lerp_(gradient, 1 - beta)
+        matrices.append(gradient.lerp(momentum, beta).flatten(1))  # Nesterov
+    for parameter, change in zip(parameters, all_orthogonalised(matrices), strict=True):
+        scale = MUON_SHARE * max(change.shape) ** 0.5
+        parameter.mul_(1 - lr * weight_decay)
+        parameter.add_(change.view(parameter.shape), alpha=-lr * scale)
 
 
-def _adamw(state: dict[str, Any], gradient: Tensor) -> Tensor:
-    beta1, beta2 = 0.9, 0.99
-    mean: Tensor = state.setdefault("mean", torch.zeros_like(gradient))
-    square: Tensor = state.setdefault("square", torch.zeros_like(gradient))
-    count: int = state.get("count", 0) + 1
-    state["count"] = count
-    mean.lerp_(gradient, 1 - beta1)
-    square.lerp_(gradient**2, 1 - beta2)
-    return (mean / (1 - beta1**count)) / ((square / (1 - beta2**count)).sqrt() + 1e-8)
+def _adamw(
+    parameters: list[Tensor], states: list[dict[str, Tensor]], lr: float, weight_decay: float
+) -> None:
+    for parameter, state in zip(parameters, states, strict=True):
+        if not state:
+            state["mean"], state["square"] = (torch.zeros_like(parameter) for _ in range(2))
+            state["count"] = torch.zeros((), device=parameter.device)
+    adamw(
+        parameters,
+        [p.grad for p in parameters if p.grad is not None],
+        [state["mean"] for state in states],
+        [state["square"] for state in states],
+        [],
+        [state["count"] for state in states],
+        fused=True,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.99,
+        lr=lr,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        maximize=False,
+    )
 
 
-def make_optimiser(net: nn.Module, lr: float, weight_decay: float) -> MuonAdamW:
-    """Muon for convolutions between hidden layers; not for the first and the last."""
+def make_optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """Muon for convolutions between hidden layers, not for the first and the last; or none."""
     hidden = [
         p
         for name, p in net.named_parameters()
-        if p.ndim == 4 and not name.startswith(("stem.", "out."))
+        if recipe.optimiser == "muon" and p.ndim == 4 and not name.startswith(("stem.", "out."))
     ]
     chosen = {id(p) for p in hidden}
     rest = [p for p in net.parameters() if id(p) not in chosen]
-    return MuonAdamW(hidden, rest, lr, weight_decay)
+    return MuonAdamW(hidden, rest, recipe.rate, recipe.weight_decay)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ablate.home import Home
 from ablate.lab import Lab, prepare, yardsticks
 from ablate.pictures import save_grid
-from ablate.settings import Settings
+from ablate.settings import DEFAULT_FLOOR, Settings
 from ablate.spec import Objective, Study
 from ablate.trial import run_cell
 
@@ -21,13 +21,24 @@ class Portrait(NamedTuple):
     protocol: dict[str, object]
 
 
-def few_step_settings(sigma: float, levels: int) -> Settings:
-    """Second-order probability flow on Karras' levels from Gaussians fitted to each class."""
+SIGMA = 0.8
+"""Where sampling starts if nothing else is said: the paper's."""
+
+
+def few_step_settings(
+    levels: int, known: tuple[float, float], sigma: float | None = None
+) -> Settings:
+    """Second-order probability flow on Karras' levels from Gaussians fitted to each class.
+
+    For a network that knows the noise levels from `known[0]` to `known[1]`.
+    """
+    lowest, highest = known
     return Settings.model_validate(
         {
             "sampler": "pf-heun",
             "init": "class-gaussian",
-            "sigma": sigma,
+            "sigma": min(SIGMA, highest) if sigma is None else sigma,
+            "s_min": max(DEFAULT_FLOOR, lowest),
             "grid": "karras",
             "levels": levels,
         }

@@ -18,6 +18,7 @@ class Net(BaseModel):
     patch: int = Field(1, ge=1)  # compact
     dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
     width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
+    classes: int = Field(0, ge=0)  # of labels that it is told; 0: it is told none
 
 
 class Recipe(BaseModel):
@@ -32,12 +33,17 @@ class Recipe(BaseModel):
     clip: float = Field(1.0, gt=0)
     gamma: float = Field(7.0, gt=0)  # of the power-function EMA
     snapshots: int = Field(0, ge=0)  # of two more averages, for a length chosen after training
+    checkpoint_every: int = Field(0, ge=0)  # so many steps; 0: by the clock
     seed: int = 0
     s_min: float = Field(0.002, gt=0)
     s_max: float = Field(3.0, gt=0)
+    focus: float = Field(0.0, ge=0, lt=1)  # on the middle of that range; 0: log-uniform
+    flips: bool = False  # images are mirrored, every second one: where left and right are alike
     rank: int = Field(256, ge=0)  # of the covariance that preconditions and starts; 0 is EDM's
     class_rank: int = Field(64, ge=0)
+    label_drop: float = Field(0.1, ge=0, le=1)  # share of labels withheld, if there are classes
     objective: Literal["preconditioned", "paper"] = "preconditioned"
+    optimiser: Literal["muon", "adamw"] = "muon"  # muon: for inner convolutions, AdamW for the rest
     net: Net = Net()
 
     @model_validator(mode="after")
@@ -48,9 +54,11 @@ class Recipe(BaseModel):
 
     def identity(self) -> str:
         """As a checkpoint knows it: what was added since and is not used leaves it as it was."""
-        later = ("snapshots", "objective")
+        later = ("snapshots", "objective", "focus", "flips", "label_drop", "optimiser")
         exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
-        exclude["net"] = {name for name in ("kind", "width") if _is_default(self.net, name)}
+        exclude["checkpoint_every"] = True  # changes nothing
+        of_net = ("kind", "width", "classes")
+        exclude["net"] = {name for name in of_net if _is_default(self.net, name)}
         return self.model_dump_json(exclude=exclude)
 
 

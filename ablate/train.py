@@ -18,21 +18,23 @@ from torch import Tensor
 from ablate import checkpoint as checkpoints
 from ablate import parallel
 from ablate.bundle import Model, build_model
+from ablate.course import Course
 from ablate.data import Dataset, to_unit_interval_plus_one
-from ablate.ema import PowerEMA, Snapshots, gamma_of
+from ablate.ema import gamma_of
 from ablate.errors import UserError
+from ablate.interrupts import shielded
 from ablate.learner import (
+    Examples,
     Learner,
     Shape,
     WarmStart,
     generator_of,
-    learning_rate,
     make_learner,
     make_model,
     steps_in,
-    take_step,
 )
 from ablate.moments import Gaussian, Moments, fit_moments
+from ablate.objective import levels_of
 from ablate.recipe import Recipe
 
 CHECKPOINT_SECONDS = 180.0
@@ -91,6 +93,9 @@ def check_fits(recipe: Recipe, dataset: Dataset) -> None:
     where = f"the images of {dataset.name}, {height}×{width}"
     if net.kind == "compact" and (height % net.patch or width % net.patch):
         raise UserError(f"net.patch = {net.patch} does not divide {where}")
+    classes = int(dataset.train.labels.max()) + 1
+    if net.classes and net.classes != classes:
+        raise UserError(f"net.classes = {net.classes}, {dataset.name} has {classes}")
     d = math.prod(dataset.shape)
     try:
         with torch.device("meta"):  # shapes without numbers
@@ -117,44 +122,49 @@ def train(
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
     learner = make_learner(recipe, dataset.shape, moments, device, options.start)
-    net, y = learner.model.net, x.log().to(device)
+    examples = Examples(x.log().to(device), dataset.train.labels.to(device))
     identity = _identity(recipe, dataset, options)
-    writes, due = parallel.rank() == 0, options.due or every(CHECKPOINT_SECONDS)
+    writes, due = parallel.rank() == 0, options.due or _checkpoints(recipe)
     reading = device if parallel.size() == 1 else "cpu"  # every process has its own device
     state = parallel.agreed(checkpoints.load(checkpoint, identity, reading) if writes else None)
-    recipe = _planned(recipe, learner, y, options.minutes, state)
-    ema, snapshots = PowerEMA(net, recipe.gamma), Snapshots(net, recipe.steps, recipe.snapshots)
+    recipe = _planned(recipe, learner, examples, options.minutes, state)
+    course, done = Course(recipe, learner), 0
 
-    def save(step: int) -> None:
-        state = {"identity": identity, "step": step, "steps": recipe.steps}
-        state |= {"net": net.state_dict(), "ema": ema.weights, "snapshots": snapshots.state()}
-        checkpoints.save(checkpoint, state | {"optimiser": learner.optimiser.state_dict()})
+    def save() -> None:
+        if writes:
+            head = {"identity": identity, "step": done, "steps": recipe.steps}
+            checkpoints.save(checkpoint, head | course.state())
 
     if state is not None:
-        net.load_state_dict(state["net"])
-        ema.load(state["ema"])
-        snapshots.load(state.get("snapshots", {"averages": [], "taken": []}))
-        learner.optimiser.load_state_dict(state["optimiser"])
-    elif options.minutes and writes:
-        save(0)  # the plan, before any of it can be lost
-    pace = _Pace(recipe.batch)
-    trained = partial(_trained, recipe, dataset, moments, device)
-    for step in range(0 if state is None else int(state["step"]), recipe.steps):
-        for group in learner.optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, step)
-        levels, losses = take_step(recipe, learner, y, step)
-        ema.update(net, step + 1)
-        snapshots.update(net, step + 1)
-        loss, speed = float(losses.mean()), pace.after_step()
-        progress(step + 1, loss)
-        if watch is not None:
-            averaged = partial(trained, ema.weights, HELDOUT_GLANCE)
-            batch = (loss, levels, losses, speed, dataset.shape)
-            watch(StepNews(step + 1, recipe.steps, *batch, averaged))
-        if writes and (due(step + 1) or step + 1 == recipe.steps):
-            save(step + 1)
-    length = options.ema_length
-    return trained(ema.weights if length is None else snapshots.average(length), HELDOUT)
+        course.load(state)
+        done = int(state["step"])
+    elif options.minutes:
+        save()  # the plan, before any of it can be lost
+    pace, trained = _Pace(recipe.batch), partial(_trained, recipe, dataset, moments, device)
+    try:
+        while done < recipe.steps:
+            with shielded():  # a step is taken whole or not at all
+                levels, losses = course.advance(examples, done)
+                done += 1
+            loss, speed = float(losses.mean()), pace.after_step()
+            progress(done, loss)
+            if watch is not None:
+                averaged = partial(trained, course.average(), HELDOUT_GLANCE)
+                batch = (loss, levels, losses, speed, dataset.shape)
+                watch(StepNews(done, recipe.steps, *batch, averaged))
+            if due(done) or done == recipe.steps:
+                save()
+    except KeyboardInterrupt:
+        save()
+        raise
+    return trained(course.average(options.ema_length), HELDOUT)
+
+
+def _checkpoints(recipe: Recipe) -> Callable[[int], bool]:
+    """When they are due: after so many steps, or by the clock."""
+    if recipe.checkpoint_every:
+        return lambda step: step % recipe.checkpoint_every == 0
+    return every(CHECKPOINT_SECONDS)
 
 
 def _check_options(recipe: Recipe, options: Options) -> None:
@@ -178,14 +188,14 @@ def _identity(recipe: Recipe, dataset: Dataset, options: Options) -> str:
 def _planned(
     recipe: Recipe,
     learner: Learner,
-    y: Tensor,
+    examples: Examples,
     minutes: float | None,
     state: dict[str, Any] | None,
 ) -> Recipe:
     """With the number of steps that fits the budget: once found, kept in the checkpoint."""
     if minutes is None:
         return recipe
-    steps = state["steps"] if state else steps_in(60 * minutes, recipe, learner, y)
+    steps = state["steps"] if state else steps_in(60 * minutes, recipe, learner, examples)
     return recipe.model_copy(update={"steps": steps})
 
 
@@ -212,8 +222,8 @@ def _trained(
 ) -> Trained:
     model = make_model(recipe, dataset.shape, moments, device)
     model.net.load_state_dict(weights)
-    model.eval()
-    return Trained(model, moments, heldout_error(model, dataset, device, count=heldout), recipe)
+    errors = heldout_error(model.eval(), dataset, device, levels_of(recipe), heldout)
+    return Trained(model, moments, errors, recipe)
 
 
 @torch.no_grad()

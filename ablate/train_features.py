@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.data import Dataset, Images
+from ablate.data import Dataset, Images, mirrored
 from ablate.extractor import normalised
 from ablate.nets.classifier import Classifier
 
@@ -76,7 +76,7 @@ def _epoch(
     for indices in order[: count * batch].split(batch):
         inputs = shifted(normalised(images.pixels[indices]), generator)
         if recipe.flips:
-            inputs = flipped(inputs, generator)
+            inputs = mirrored(inputs, torch.rand(batch, generator=generator) < 0.5)
         loss = functional.cross_entropy(net(inputs), images.labels[indices], label_smoothing=0.1)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -101,12 +101,6 @@ def shifted(images: Tensor, generator: torch.Generator) -> Tensor:
     top, left = torch.randint(3, (2,), generator=generator).tolist()
     padded = functional.pad(images, (1, 1, 1, 1), mode="replicate")
     return padded[:, :, top : top + height, left : left + width]
-
-
-def flipped(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image mirrored, or not."""
-    mirrored = torch.rand(len(images), generator=generator) < 0.5
-    return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
 @torch.no_grad()

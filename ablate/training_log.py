@@ -20,8 +20,11 @@ import torch
 from torch import Tensor
 
 from ablate.data import to_pixels
+from ablate.errors import first_line
 from ablate.home import Home
 from ablate.inits import INITS, Source
+from ablate.interrupts import shielded
+from ablate.objective import levels_of
 from ablate.pictures import save_grid
 from ablate.portrait import few_step_settings
 from ablate.provenance import provenance
@@ -33,7 +36,7 @@ from ablate.tracking import Tracker
 from ablate.train import Options, StepNews, Trained
 
 BANDS = 4
-SAMPLES, SAMPLE_SIGMA, SAMPLE_LEVELS = 64, 0.8, 8
+SAMPLES, SAMPLE_LEVELS = 64, 8
 LOG_SECONDS, LOOK_SECONDS = 10.0, 60.0
 LOOK_SHARE = 0.02
 """Of the time, at most, that goes into held-out errors and samples."""
@@ -83,8 +86,8 @@ def system_metrics() -> dict[str, float]:
 
 def sample_grid(trained: Trained, shape: tuple[int, int, int]) -> Tensor:
     """64 images by a few steps of probability flow from class Gaussians: always the same noise."""
-    sigma = min(SAMPLE_SIGMA, trained.recipe.s_max)
-    settings, device = few_step_settings(sigma, SAMPLE_LEVELS), _device(trained)
+    known, device = levels_of(trained.recipe), _device(trained)
+    settings = few_step_settings(SAMPLE_LEVELS, known)
     plan, indices = settings.plan(), range(SAMPLES)
     u, z = start_numbers(0, indices, math.prod(shape))
     start = INITS[settings.init](Source(trained.moments), plan[0].s, u, z.double()).float()
@@ -114,7 +117,7 @@ class TrainingLog:
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._tracker, self._run_id = tracker, run_id
-        self._losses = BandLosses(recipe.s_min, recipe.s_max)
+        self._losses = BandLosses(*levels_of(recipe))
         self._log_seconds, self._look_seconds = log_seconds, look_seconds
         self._logged = self._looked = time.monotonic()
 
@@ -123,7 +126,8 @@ class TrainingLog:
         now, last = time.monotonic(), news.step == news.steps
         if last or now - self._logged >= self._log_seconds:
             metrics = self._losses.take() | {"images_per_second": news.images_per_second}
-            self._tracker.log(self._run_id, metrics | system_metrics(), step=news.step)
+            with _kept_going():
+                self._tracker.log(self._run_id, metrics | system_metrics(), step=news.step)
             self._logged = now
         if last or now - self._looked >= self._look_seconds:
             self._look(news)
@@ -134,11 +138,23 @@ class TrainingLog:
         """At the average so far: what it would do if training ended here."""
         trained = news.averaged()
         errors = {f"held-out error/{s:g}": e for s, e in trained.heldout_error.items()}
-        self._tracker.log(self._run_id, errors, step=news.step)
+        with _kept_going():
+            self._tracker.log(self._run_id, errors, step=news.step)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "samples.png"
             save_grid(path, sample_grid(trained, news.shape), columns=16)
-            self._tracker.log_picture(self._run_id, path, news.step)
+            with _kept_going():
+                self._tracker.log_picture(self._run_id, path, news.step)
+
+
+@contextmanager
+def _kept_going() -> Iterator[None]:
+    """A write that a signal does not cut in two, and whose failure does not end hours of work."""
+    try:
+        with shielded():
+            yield
+    except Exception as error:
+        print(f"not on record: {type(error).__name__}: {first_line(error)}", file=sys.stderr)
 
 
 def _flat(recipe: Recipe) -> dict[str, Value]:
@@ -172,7 +188,8 @@ def logged(
             if log is None:
                 tracker, params = Tracker(home), _params(recipe, options, news.steps)
                 what = " ".join(f"{key} {value}" for key, value in params.items())
-                run_id = tracker.open_training(name, what, params, provenance(device))
+                with shielded():
+                    run_id = tracker.open_training(name, what, params, provenance(device))
                 open_run.enter_context(tracker.closing(run_id))
                 log = TrainingLog(tracker, run_id, recipe)
             log(news)

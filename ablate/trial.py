@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from ablate import inits
-from ablate.bundle import Bundle
+from ablate.bundle import Bundle, Model
 from ablate.data import to_pixels
 from ablate.errors import UserError
 from ablate.extractor import Extractor, extract
-from ablate.grids import Level
 from ablate.metrics.frechet import Statistics, features_to_statistics, statistics_to_fid
 from ablate.metrics.kernel import features_to_kid, mean_of_pairs
 from ablate.metrics.protocol import Protocol
 from ablate.samplers.drive import FLIP_SHARE, Drawn, Limits, drive
+from ablate.samplers.kernel import Denoiser
 from ablate.samplers.noise import StepNoise, start_numbers
 from ablate.settings import Settings
 
@@ -102,18 +102,16 @@ def draw(
     centre, radius = float(bundle.moments.everything.mean.mean()), 10 * settings.noise_range()[0]
     drawn: list[Drawn] = []
 
-    def denoiser(y: Tensor, s: float) -> Tensor:
-        progress()
-        out: Tensor = model(y, torch.full((len(y),), s, device=y.device))
-        return out
-
     for first in range(0, samples, BATCH):
         indices = range(first, first + BATCH)  # the last batch is padded with samples cut off below
-        start = _start(source, settings, seed, indices, plan).view(-1, *bundle.card.shape)
+        u, z = start_numbers(seed, indices, size)
+        start = inits.INITS[settings.init](source, plan[0].s, u, z) + plan[0].shift
+        denoiser = _denoiser(model, _labels(bundle, u, device), progress)
         noise = StepNoise(seed, indices, bundle.card.shape, device)
         limits = Limits(centre, radius, flips_left, samples - first)
         frames = _frame_steps(len(plan)) if first == 0 else ()
-        run = drive(settings.kernel.kernel, denoiser, start.to(device), plan, noise, limits, frames)
+        start = start.view(-1, *bundle.card.shape).to(device)
+        run = drive(settings.kernel.kernel, denoiser, start, plan, noise, limits, frames)
         drawn.append(run)
         flips_left -= float(run.flipped[: samples - first].sum())
         if run.reason:
@@ -121,11 +119,19 @@ def draw(
     return _drawing(drawn, samples)
 
 
-def _start(
-    source: inits.Source, settings: Settings, seed: int, indices: range, plan: list[Level]
-) -> Tensor:
-    u, z = start_numbers(seed, indices, source.moments.everything.mean.numel())
-    return inits.INITS[settings.init](source, plan[0].s, u, z) + plan[0].shift
+def _labels(bundle: Bundle, u: Tensor, device: str) -> Tensor | None:
+    """The classes that samples start from (if their start has one), for a network that is told."""
+    classes = bundle.card.recipe.net.classes
+    return inits.pick(u, classes).to(device) if classes else None
+
+
+def _denoiser(model: Model, labels: Tensor | None, progress: Callable[[], None]) -> Denoiser:
+    def denoiser(y: Tensor, s: float) -> Tensor:
+        progress()
+        out: Tensor = model(y, torch.full((len(y),), s, device=y.device), labels)
+        return out
+
+    return denoiser
 
 
 def _frame_steps(steps: int) -> set[int]:

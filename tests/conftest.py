@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from ablate.build import make_bundle
 from ablate.data import Dataset, load
+from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Net, Recipe
 
 
@@ -21,6 +23,12 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def digits() -> Dataset:
     return load("digits")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """As in a terminal: Python leaves SIGINT ignored where a shell started it in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -36,5 +44,7 @@ def tiny_bundle(tiny_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -
     """A bundle of digits: its numbers mean little, its parts are all there."""
     folder = tmp_path_factory.mktemp("bundle")
     path = folder / "tiny.safetensors"
-    make_bundle("tiny", tiny_recipe, folder / "tiny.pt", path)
+    make_bundle(
+        "tiny", tiny_recipe, load_extractor(shipped_path("digits")), folder / "tiny.pt", path
+    )
     return path

@@ -22,7 +22,7 @@ LAYERS = {
     MATHS: "processes grids oracles moments inits losses samplers",
     LEARNT: (
         "nets data ema optimiser recipe bundle extractor objective checkpoint parallel learner"
-        " train train_features"
+        " course train train_features"
     ),
     MEASURED: "metrics",
     EXPERIMENT: (
@@ -38,7 +38,7 @@ LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split(
 HOMES = {
     "optuna": {"search"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.writer"},
-    "typer": {"cli"},
+    "typer": {"cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"},
     "matplotlib": {"report.plots"},
     "seaborn": {"report.plots"},
     "rich": {"console"},

@@ -43,7 +43,7 @@ def test_help_has_an_example(tmp_path: Path):
         (["train", "digits", "--out", "bundle.pt"], "must end in .safetensors"),
         (["train-features", "moon"], "dataset 'moon' is unknown"),
         (["data", "get", "digits"], "dataset 'digits' is not one to download"),
-        (["bundle", "show", "moon"], "bundle 'moon' is neither shipped (digits"),
+        (["bundle", "show", "moon"], "bundle 'moon' is neither known ("),
         (
             ["bundle", "import", "w.pt", "--recipe", "digits", "--out", "b.safetensors"],
             "weights w.pt: no such file",

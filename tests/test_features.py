@@ -14,9 +14,18 @@ from torch import Tensor
 from ablate import bundle as bundles
 from ablate import extractor as extractors
 from ablate.build import make_extractor
+from ablate.bundle import file_hash
 from ablate.data import Dataset, Images
 from ablate.errors import UserError
-from ablate.extractor import Extractor, extract, load_extractor, save_extractor, shipped_path
+from ablate.extractor import (
+    Extractor,
+    extract,
+    find_extractor,
+    load_extractor,
+    save_extractor,
+    shipped_path,
+)
+from ablate.home import Home
 from ablate.metrics.kernel import features_to_kid
 from ablate.nets.classifier import Classifier
 from ablate.train_features import (
@@ -97,7 +106,7 @@ def test_shipped_bundle_holds_the_features_of_its_dataset(shipped: Extractor, di
     float16 keeps 11 bits, so 2⁻¹¹ of each; features below 6e-5 are subnormal, off by 6e-8. The
     1e-5 is the bound on what another machine's convolutions may change.
     """
-    bundle = bundles.read(bundles.find("digits", Path()))
+    bundle = bundles.read(bundles.find("digits", Home(Path())))
     assert bundle.card.dataset_hash == digits.hash()
     assert bundle.card.extractor == shipped.hash
     for split, images in (("train", digits.train), ("heldout", digits.heldout)):
@@ -147,6 +156,21 @@ def refusal(path: Path) -> str:
 
 def test_a_missing_extractor_is_refused_with_the_remedy(tmp_path: Path):
     assert "ablate train-features" in refusal(tmp_path / "none.safetensors")
+
+
+def test_ones_own_extractor_comes_first_unless_another_is_wanted(
+    tmp_path: Path, shipped: Extractor
+):
+    ours = shipped_path("digits")
+    assert find_extractor("digits", tmp_path).hash == file_hash(ours)
+    own = tmp_path / "digits-features.safetensors"
+    save_extractor(own, shipped.net, shipped.card | {"command": "made up"})
+    assert find_extractor("digits", tmp_path).hash == file_hash(own) != file_hash(ours)
+    assert find_extractor("digits", tmp_path, file_hash(ours)).hash == file_hash(ours)
+    with pytest.raises(UserError, match=r"made by extractor beef; .* is "):
+        find_extractor("digits", tmp_path, "beef")
+    with pytest.raises(UserError, match="ablate train-features moons"):
+        find_extractor("moons", tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.5, 0.999])

@@ -14,6 +14,7 @@ from torch import Tensor
 from ablate import bundle as bundles
 from ablate.bundle import Bundle, Steps
 from ablate.errors import UserError
+from ablate.extractor import Extractor, load_extractor, shipped_path
 from ablate.importing import import_bundle, read_weights
 from ablate.nets import make_net
 from ablate.nets.by_step import step
@@ -27,6 +28,10 @@ def original(tiny_bundle: Path) -> Bundle:
     return bundles.read(tiny_bundle)
 
 
+def extractor() -> Extractor:
+    return load_extractor(shipped_path("digits"))
+
+
 def weights_of(original: Bundle) -> dict[str, Tensor]:
     return {name: value.contiguous() for name, value in original.model.net.state_dict().items()}
 
@@ -37,7 +42,7 @@ def answers(bundle: Bundle, s: float) -> Tensor:
 
 
 def imported(weights: Path, original: Bundle, out: Path, key: str | None = None) -> Bundle:
-    import_bundle(weights, "theirs", original.card.recipe, out, key=key)
+    import_bundle(weights, "theirs", original.card.recipe, extractor(), out, key=key)
     return bundles.read(out)
 
 
@@ -75,9 +80,8 @@ def test_a_network_that_is_told_k(tmp_path: Path):
     net.load_state_dict({k: v.half().float() for k, v in net.state_dict().items()})  # as is kept
     save_file(net.state_dict(), tmp_path / "w.safetensors")
     out, s = tmp_path / "out.safetensors", 0.8 * math.sqrt(300 / 1000)
-    errors = import_bundle(
-        tmp_path / "w.safetensors", "theirs", recipe, out, Steps(sigma=0.8, N=1000)
-    )
+    steps = Steps(sigma=0.8, N=1000)
+    errors = import_bundle(tmp_path / "w.safetensors", "theirs", recipe, extractor(), out, steps)
     assert max(errors) < 0.8
     ours = bundles.read(out)
     assert ours.card.s_max == 0.8 * math.sqrt(0.999)

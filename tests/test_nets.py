@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ablate.moments import Gaussian, fit_gaussian
 from ablate.nets.blocks import Attention, LevelEmbedding
 from ablate.nets.compact import Compact
-from ablate.nets.precondition import Preconditioned
+from ablate.nets.precondition import AsInPaper, Preconditioned
 from tests.beds import generator, normal
 
 
@@ -282,3 +282,34 @@ def test_the_moments_are_no_parameters():
     assert {name for name, _ in model.named_parameters() if not name.startswith("net.")} == set()
     moved = model.to(torch.float64).gaussian
     assert {part.dtype for part in moved} == {torch.float64}
+
+
+def test_compact_told_a_class():
+    """Labels matter, None means the row beyond the last, and the rows are all there is more."""
+    plain = seeded(lambda: Compact(2, 1, (8, 16), blocks=1))
+    net = perturbed(seeded(lambda: Compact(2, 1, (8, 16), blocks=1, classes=3)))
+    more = sum(p.numel() for p in net.parameters()) - sum(p.numel() for p in plain.parameters())
+    assert more == 4 * 32  # the embedding has 4 times the first width
+    image, log_s = images((2, 2, 8, 8), 0), torch.tensor([-1.0, 0.5])
+    here = net(image, log_s, torch.tensor([0, 1]))
+    assert (net(image, log_s, torch.tensor([0, 2])) - here)[0].abs().max() == 0
+    assert (net(image, log_s, torch.tensor([0, 2])) - here)[1].abs().max() > 1e-4
+    assert torch.equal(net(image, log_s), net(image, log_s, torch.tensor([3, 3])))
+    with pytest.raises(ValueError, match="classes=0"):
+        plain(image, log_s, torch.tensor([0, 1]))
+
+
+def test_preconditioning_hands_labels_on():
+    heard = []
+
+    class Net(nn.Module):
+        def forward(self, image: Tensor, log_s: Tensor, labels: Tensor) -> Tensor:
+            heard.append(labels)
+            return image[:, :1]
+
+    gaussian, y, s = fit_gaussian(correlated(50, 16, 0), 4), images((2, 1, 4, 4), 1), levels(2)
+    labels = torch.tensor([4, 7])
+    Preconditioned(Net(), gaussian)(y, s, labels)
+    AsInPaper(Net())(y, s, labels)
+    assert all(torch.equal(found, labels) for found in heard)
+    assert len(heard) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from ablate.bundle import build_model
 from ablate.data import Dataset
 from ablate.losses import mdsm
 from ablate.nets.precondition import AsInPaper, Preconditioned
-from ablate.objective import PAPER_N, denoising_loss, noise_levels
+from ablate.objective import PAPER_N, denoising_loss, levels_of, noise_levels
 from ablate.oracles import log_normal
 from ablate.recipe import Net, Recipe
 from ablate.train import train
@@ -52,6 +53,37 @@ def test_the_papers_levels_are_its_steps():
     assert (k.round().min(), k.round().max()) == (1, PAPER_N - 1)
     # uniform on 1..999: spread 288.4, standard error of the mean 0.91
     assert abs(float(k.mean()) - 500) < 4 * 288.4 / 100_000**0.5
+
+
+@pytest.mark.parametrize("focus", [0.3, 0.8])
+def test_a_focus_draws_levels_to_the_middle(focus: float):
+    """v = u + focus sin(2πu) / 2π is monotone and has v(½) = ½. Between the quarters of u, v is
+    ¼ + focus/2π and ¾ - focus/2π, and half of the levels lie there."""
+    recipe = Recipe(dataset="digits", steps=1, batch=4000, focus=focus)
+    s = noise_levels(recipe, generator(0)).double()
+    v = (s / 0.002).log() / math.log(3 / 0.002)
+    assert float(s.min()) >= 0.002 * (1 - 1e-6)
+    assert float(s.max()) <= 3 * (1 + 1e-6)
+    low, high = 0.25 + focus / (2 * math.pi), 0.75 - focus / (2 * math.pi)
+    inside = int(((v > low) & (v < high)).sum())
+    assert abs(inside - 2000) <= 2  # one level in each of 4,000 strata: only those at the edges
+    at_middle = int(((v - 0.5).abs() < 0.01).sum()) / 4000 / 0.02
+    # v - ½ = (1 - focus) h + focus (2π)² h³/6 at u = ½ + h: the density's mean over ±0.01 is
+    # h/0.01 with h = 0.01/(1 - focus) less the cubic part, 16 % of it at focus 0.8
+    assert at_middle == pytest.approx(1 / (1 - focus), rel=0.2)
+
+
+def test_without_a_focus_levels_are_log_uniform():
+    recipe = Recipe(dataset="digits", steps=1, batch=4000)
+    v = (noise_levels(recipe, generator(0)).double() / 0.002).log() / math.log(3 / 0.002)
+    assert float((v.sort().values - (torch.arange(4000) + 0.5) / 4000).abs().max()) < 0.5001 / 4000
+
+
+def test_levels_of_the_paper_are_those_it_draws():
+    paper = Recipe(dataset="digits", steps=1, batch=100_000, objective="paper")
+    s = noise_levels(paper, generator(0))
+    assert levels_of(paper) == pytest.approx((float(s.min()), float(s.max())), rel=1e-6)
+    assert levels_of(Recipe(dataset="digits", steps=1, s_min=0.1, s_max=2.0)) == (0.1, 2.0)
 
 
 def kinds() -> list[Net]:

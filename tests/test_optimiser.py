@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ablate.nets.compact import Compact
 from ablate.optimiser import MUON_SHARE, MuonAdamW, make_optimiser, orthogonalised
+from ablate.recipe import Recipe
 from tests.beds import normal
 
 # Conv kernels as matrices: wide, tall, nearly square, one row, one column.
@@ -137,9 +138,23 @@ def net_of(seed: int = 0) -> Compact:
         return Compact(2, 1, (8, 16), blocks=1)
 
 
+def recipe(rate: float, decay: float, optimiser: str = "muon") -> Recipe:
+    fields = {"rate": rate, "weight_decay": decay, "optimiser": optimiser}
+    return Recipe(dataset="digits", steps=1, **fields)
+
+
+def test_adamw_alone_is_a_switch_of_the_recipe():
+    net = net_of()
+    optimiser = make_optimiser(net, recipe(1e-3, 0.1, "adamw"))
+    muon, adamw = optimiser.param_groups
+    assert muon["params"] == []
+    assert [id(p) for p in adamw["params"]] == [id(p) for p in net.parameters()]
+    assert (adamw["lr"], adamw["weight_decay"]) == (1e-3, 0.1)
+
+
 def test_inner_convolutions_go_to_muon_and_the_rest_to_adamw():
     net = net_of()
-    optimiser = make_optimiser(net, 1e-3, 0.0)
+    optimiser = make_optimiser(net, recipe(1e-3, 0.0))
     kinds = {id(p): group["kind"] for group in optimiser.param_groups for p in group["params"]}
     assert len(kinds) == sum(len(group["params"]) for group in optimiser.param_groups)
     by_name = {name: kinds.pop(id(p)) for name, p in net.named_parameters()}
@@ -161,9 +176,9 @@ def _work(net: Compact, optimiser: MuonAdamW, steps: range) -> None:
 def test_saved_state_continues_bit_for_bit():
     """Through torch.save and a reader that unpickles nothing, as checkpoints go."""
     through, first, second = net_of(), net_of(), net_of(seed=9)
-    _work(through, make_optimiser(through, 1e-2, 0.01), range(8))
+    _work(through, make_optimiser(through, recipe(1e-2, 0.01)), range(8))
 
-    optimiser = make_optimiser(first, 1e-2, 0.01)
+    optimiser = make_optimiser(first, recipe(1e-2, 0.01))
     _work(first, optimiser, range(4))
     file = io.BytesIO()
     torch.save({"net": first.state_dict(), "optimiser": optimiser.state_dict()}, file)
@@ -171,7 +186,7 @@ def test_saved_state_continues_bit_for_bit():
     state = torch.load(file, weights_only=True)
 
     second.load_state_dict(state["net"])
-    again = make_optimiser(second, 1.0, 0.5)  # the saved rates must win
+    again = make_optimiser(second, recipe(1.0, 0.5))  # the saved rates must win
     again.load_state_dict(state["optimiser"])
     _work(second, again, range(4, 8))
     for (name, a), b in zip(through.named_parameters(), second.parameters(), strict=True):

@@ -142,7 +142,7 @@ def test_ncsn_deeper_has_the_published_size():
 @every_net
 def test_classes_add_one_row_each_and_one_for_none(kind):
     with torch.device("meta"):
-        width = kind(1, 1).conditioning.level.layers[-1].out_features
+        width = kind(1, 1).conditioning.layers[-1].out_features
         assert parameters(kind(1, 1, classes=10)) - parameters(kind(1, 1)) == 11 * width
 
 

@@ -269,7 +269,7 @@ def test_own_studies_come_before_shipped_ones(tmp_path: Path):
     (tmp_path / "studies" / "digits-adls.toml").write_text(GOOD)
     assert home.find_toml("digits-adls") == tmp_path / "studies" / "digits-adls.toml"
     assert home.find_toml(str(tmp_path / "studies" / "digits-adls.toml")).read_text() == GOOD
-    with pytest.raises(UserError, match=r"study 'digits' is unknown; known: digits-adls"):
+    with pytest.raises(UserError, match=r"study 'digits' is unknown; known: .*digits-adls"):
         home.find_toml("digits")
     with pytest.raises(UserError, match=r"none\.toml: no such file"):
         home.find_toml("none.toml")

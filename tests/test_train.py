@@ -15,11 +15,19 @@ import torch
 from torch import Tensor
 
 from ablate import bundle as bundles
+from ablate import course
 from ablate import train as training
 from ablate.bundle import build_model
 from ablate.data import Dataset, to_unit_interval_plus_one
 from ablate.errors import UserError
-from ablate.learner import batch_indices, generator_of, learning_rate
+from ablate.learner import (
+    Examples,
+    Learner,
+    batch_indices,
+    generator_of,
+    learning_rate,
+    take_step,
+)
 from ablate.losses import preconditioned
 from ablate.moments import fit_moments
 from ablate.objective import noise_levels
@@ -179,7 +187,7 @@ def test_trained_weights_are_the_average_over_the_run(
 ):
     """Σ_τ (τ^(γ+1) - (τ-1)^(γ+1)) θ_τ / t^(γ+1) of the weights after each step, each taken at its
     own learning rate; float32, some ten roundings."""
-    after, rates, step_of = [], [], training.take_step
+    after, rates, step_of = [], [], course.take_step
 
     def spied(recipe, learner, y, step):
         rates.append({group["lr"] for group in learner.optimiser.param_groups})
@@ -188,7 +196,7 @@ def test_trained_weights_are_the_average_over_the_run(
         after.append({name: p.detach().clone() for name, p in weights})
         return seen
 
-    monkeypatch.setattr(training, "take_step", spied)
+    monkeypatch.setattr(course, "take_step", spied)
     recipe = tiny_recipe.model_copy(update={"steps": 5, "gamma": 2.0})
     trained = train(recipe, digits, tmp_path / "five.pt").model
     assert not trained.training
@@ -200,6 +208,107 @@ def test_trained_weights_are_the_average_over_the_run(
         torch.testing.assert_close(value.detach().double(), expected, rtol=1e-5, atol=1e-6)
         if name.endswith("stem.weight"):
             assert not torch.allclose(value, after[-1][name], rtol=1e-3, atol=1e-5)
+
+
+def test_an_interrupt_in_mid_step_loses_nothing(
+    digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The step is taken to its end, then kept: no checkpoint is due by itself."""
+    recipe = tiny_recipe.model_copy(update={"steps": 5})
+    options = Options(due=lambda step: False)
+    through = train(recipe, digits, tmp_path / "through.pt").model.net.state_dict()
+    step_of, taken = course.take_step, []
+
+    def interrupted(recipe, learner, examples, step):
+        taken.append(step)
+        if len(taken) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return step_of(recipe, learner, examples, step)
+
+    monkeypatch.setattr(course, "take_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, digits, tmp_path / "a.pt", options=options)
+    resumed = train(recipe, digits, tmp_path / "a.pt", options=options).model.net.state_dict()
+    assert taken == [0, 1, 2, 3, 4]
+    assert all(torch.equal(value, through[name]) for name, value in resumed.items())
+
+
+def test_checkpoints_can_be_due_by_steps(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path):
+    recipe = tiny_recipe.model_copy(update={"steps": 5, "checkpoint_every": 2})
+    seen = []
+
+    def look(step: int, loss: float) -> None:
+        path = tmp_path / "a.pt"
+        seen.append(torch.load(path, weights_only=True)["step"] if path.exists() else 0)
+
+    train(recipe, digits, tmp_path / "a.pt", progress=look)
+    assert seen == [0, 0, 2, 2, 4]
+    assert recipe.identity() == tiny_recipe.model_copy(update={"steps": 5}).identity()
+
+
+def told(recipe: Recipe, examples: Examples, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(images, labels of the images chosen, labels told) of a step, by a learner that listens."""
+    heard: list[tuple[Tensor, Tensor | None]] = []
+    weight = torch.nn.Parameter(torch.ones(()))
+    model = torch.nn.Module()
+    model.net = torch.nn.ParameterList([weight])
+
+    def losses(y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None) -> Tensor:
+        heard.append((y_0, labels))
+        return weight * y_0.flatten(1).sum(1, keepdim=True)
+
+    take_step(recipe, Learner(model, losses, torch.optim.SGD([weight], 0.0)), examples, step)
+    chosen = batch_indices(recipe.seed, step, recipe.batch, len(examples.y))
+    return heard[0][0], chosen, heard[0][1]
+
+
+def test_flips_mirror_about_half_of_the_images():
+    examples = Examples(normal((600, 3, 4, 4), 0).float(), torch.arange(600) % 10)
+    recipe = Recipe(dataset="cifar10", steps=9, batch=600, flips=True)
+    seen, chosen, _ = told(recipe, examples, 2)
+    plain = examples.y[chosen]
+    as_is = (seen == plain).flatten(1).all(1)
+    mirror = (seen == plain.flip(3)).flatten(1).all(1)
+    assert bool((as_is ^ mirror).all())
+    assert abs(int(mirror.sum()) - 300) < 4 * 150**0.5  # binomial: variance 600/4
+    assert torch.equal(told(recipe.model_copy(update={"flips": False}), examples, 2)[0], plain)
+
+
+def test_a_network_with_classes_is_told_labels_and_some_are_withheld():
+    examples = Examples(normal((1000, 1, 4, 4), 0).float(), torch.arange(1000) % 10)
+    recipe = Recipe(
+        dataset="digits", steps=9, batch=1000, label_drop=0.2, net=Net(widths=(8,), classes=10)
+    )
+    _, chosen, labels = told(recipe, examples, 1)
+    dropped = labels == 10
+    assert torch.equal(labels[~dropped], examples.labels[chosen][~dropped])
+    assert abs(int(dropped.sum()) - 200) < 4 * 160**0.5  # binomial: variance 1000 · 0.2 · 0.8
+    assert told(recipe.model_copy(update={"net": Net(widths=(8,))}), examples, 1)[2] is None
+
+
+def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path):
+    """Told its class, a denoiser of digits does better than told none, where noise hides it."""
+    net = Net(widths=(16,), blocks=1, classes=10)
+    more = {"steps": 150, "batch": 64, "rate": 1e-2, "rank": 16, "s_min": 0.3, "net": net}
+    recipe = tiny_recipe.model_copy(update=more)
+    model = train(recipe, digits, tmp_path / "a.pt").model
+    y_0 = to_unit_interval_plus_one(digits.heldout.pixels).log()
+    labels, s = digits.heldout.labels, torch.full((len(y_0),), 1.0)
+    noisy = y_0 + normal(tuple(y_0.shape), 5).float()
+
+    def error(told: Tensor | None) -> float:
+        with torch.no_grad():
+            return float((model(noisy, s, told) - y_0).square().mean())
+
+    right, none, wrong = error(labels), error(None), error((labels + 3) % 10)
+    assert right < 0.9 * none
+    assert none < wrong
+
+
+def test_classes_must_be_those_of_the_dataset(digits: Dataset, tiny_recipe: Recipe):
+    recipe = tiny_recipe.model_copy(update={"net": Net(widths=(8,), classes=7)})
+    with pytest.raises(UserError, match=r"net.classes = 7, digits has 10"):
+        training.check_fits(recipe, digits)
 
 
 def test_the_loss_is_the_weighted_error_of_the_step(
@@ -231,6 +340,7 @@ import sklearn.datasets
 import torch
 
 from ablate.build import make_bundle
+from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Recipe
 from ablate.train import Options
 
@@ -257,7 +367,8 @@ def run(fatal):
         torch.save = half_a_checkpoint
     options = Options(due=lambda step: step % 4 == 0)
     files = folder / "tiny.pt", folder / "tiny.safetensors"
-    make_bundle("tiny", recipe, *files, progress=progress, options=options)
+    extractor = load_extractor(shipped_path("digits"))
+    make_bundle("tiny", recipe, extractor, *files, progress=progress, options=options)
 
 
 for fatal in sys.argv[3:]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ablate import bundle as bundles
-from ablate import learner, training_log
+from ablate import course, learner, training_log
 from ablate import train as training
 from ablate.cli import main
 from ablate.files import locked
@@ -148,7 +148,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_in_one_line(
         (["--minutes", "0"], "--minutes"),
         (["--ema-length", "0.1"], "snapshots = 8"),
         (["--ema-length", "0.3"], "at most 0.28"),
-        (["--from", "moon"], "bundle 'moon' is neither shipped"),
+        (["--from", "moon"], "bundle 'moon' is neither known"),
         (["--from", "digits"], "another network than the recipe's (widths = (32, 64), not (8,)"),
     ],
 )
@@ -178,7 +178,7 @@ def test_minutes_decide_the_steps_and_a_resume_keeps_them(
             raise KeyboardInterrupt
         return step_of(recipe, it, y, step)
 
-    for module in (learner, training):
+    for module in (learner, course):
         monkeypatch.setattr(module, "take_step", interrupted)
     assert command("--minutes", "0.5")[0] == 130
     assert seen[:20] == [(1000, step) for step in range(20)]  # taken back
@@ -186,7 +186,7 @@ def test_minutes_decide_the_steps_and_a_resume_keeps_them(
     code, out, _ = command("--minutes", "0.5")
     assert code == 0
     assert "40/40 steps" in out
-    assert seen[27:] == [(40, step) for step in range(40)]  # from the plan's checkpoint, untimed
+    assert seen[27:] == [(40, step) for step in range(6, 40)]  # from where it was, untimed
     card = bundles.read_card(bundle_of(root))
     assert card.recipe.steps == 40
     assert card.provenance["images_seen"] == 40 * 16

@@ -20,7 +20,7 @@ from ablate.data import Dataset
 from ablate.errors import UserError
 from ablate.home import Home
 from ablate.recipe import Recipe
-from ablate.tracking import Reader
+from ablate.tracking import Reader, Tracker
 from ablate.train import DEFAULTS, Options, StepNews, train
 from ablate.training_log import BandLosses, bands, logged, sample_grid, system_metrics
 
@@ -78,15 +78,15 @@ def watched(
     recipe: Recipe,
     digits: Dataset,
     checkpoint: Path,
-    stop: BaseException | None = None,
+    stops: dict[int, BaseException] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Trained on record, checkpointed at each step; `stop` is raised after the second."""
+    """Trained on record, checkpointed at each step; `stops` are raised after the steps named."""
     with logged(home, name, recipe, DEFAULTS, "cpu") as log:
 
         def watch(news: StepNews) -> None:
             log(news)
-            if stop is not None and news.step == 3:
-                raise stop
+            if stops and news.step in stops:
+                raise stops[news.step]
 
         options = Options(due=lambda step: True)
         done = train(recipe, digits, checkpoint, options=options, watch=watch)
@@ -125,11 +125,11 @@ def test_an_interrupted_training_says_so_and_is_taken_up_in_its_run(
 ):
     checkpoint = tmp_path / "a.pt"
     with pytest.raises(KeyboardInterrupt):
-        watched(home, "stopped", short, digits, checkpoint, KeyboardInterrupt())
+        watched(home, "stopped", short, digits, checkpoint, {2: KeyboardInterrupt()})
     (run,) = runs_of(home, "stopped")
     assert run.info.status == "KILLED"
     with pytest.raises(ZeroDivisionError):
-        watched(home, "stopped", short, digits, checkpoint, ZeroDivisionError("made up"))
+        watched(home, "stopped", short, digits, checkpoint, {3: ZeroDivisionError("made up")})
     (run,) = runs_of(home, "stopped")
     assert run.info.status == "FAILED"
     assert "made up" in run.data.tags["ablate.reason"]
@@ -139,6 +139,28 @@ def test_an_interrupted_training_says_so_and_is_taken_up_in_its_run(
     checkpoint.unlink()
     watched(home, "stopped", short, digits, checkpoint)  # again, from the start
     assert [run.info.status for run in runs_of(home, "stopped")] == ["FINISHED"] * 2
+
+
+def test_a_record_that_cannot_be_written_does_not_end_a_training(
+    home: Home,
+    short: Recipe,
+    digits: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    plain = train(short, digits, tmp_path / "plain.pt").model.net.state_dict()
+
+    def full(*args, **options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Tracker, "log_picture", full)
+    seen = watched(home, "full", short, digits, tmp_path / "a.pt")
+    assert all(torch.equal(value, plain[name]) for name, value in seen.items())
+    assert capsys.readouterr().err == "not on record: OSError: No space left on device\n"
+    (run,) = runs_of(home, "full")
+    assert run.info.status == "FINISHED"
+    assert f"held-out error/{LEVELS[0]}" in run.data.metrics
 
 
 def test_trainings_are_not_studies(home: Home, short: Recipe, digits: Dataset, tmp_path: Path):

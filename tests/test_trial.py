@@ -9,8 +9,9 @@ import torch
 
 from ablate import bundle as bundles
 from ablate.errors import UserError
-from ablate.inits import Source
+from ablate.inits import Source, class_average
 from ablate.lab import prepare, yardsticks
+from ablate.samplers.noise import start_numbers
 from ablate.settings import Settings
 from ablate.study_file import parse
 from ablate.trial import BATCH, STRIP_FRAMES, STRIP_ROWS, Drawing, draw, run_cell
@@ -89,7 +90,7 @@ def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_
         ("sigma = 0.8", "sigma = 3.5", r"trained for noise levels 0.002 to 3.0.* to 3\.5 "),
         ("levels = 6", "levels = 6\ns_min = 0.001", r"asks for 0\.001 to 0\.8"),
         ('"lognormal"', '"lognormal-paper"', "the paper has no fit for digits"),
-        ("tiny.safetensors", "mnist-of-mars", "bundle 'mnist-of-mars' is neither shipped"),
+        ("tiny.safetensors", "mnist-of-mars", "bundle 'mnist-of-mars' is neither known"),
     ],
 )
 def test_surroundings_are_checked_before_work(
@@ -99,6 +100,27 @@ def test_surroundings_are_checked_before_work(
     text = TEXT.format(method="grid", trials=4).replace(old, new)
     with pytest.raises(UserError, match=words):
         prepare(parse(text, "tiny", "quick"), Home(root))
+
+
+def test_a_network_that_is_told_classes_is_told_those_of_the_starts(bundle: bundles.Bundle):
+    """Of 10 classes, sample i's is that of its class-average start, whatever its start is."""
+    told: list[torch.Tensor] = []
+
+    class Listening(torch.nn.Module):
+        def forward(self, y: torch.Tensor, s: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            told.append(labels)
+            return y
+
+    net = bundle.card.recipe.net.model_copy(update={"classes": 10})
+    recipe = bundle.card.recipe.model_copy(update={"net": net})
+    card = bundle.card.model_copy(update={"recipe": recipe})
+    settings = adls(init="class-average", sampler="pf-heun")
+    drawn(bundle._replace(card=card, model=Listening()), settings, BATCH, seed=3)
+    u, z = start_numbers(3, range(BATCH), 64)
+    start = class_average(Source(bundle.moments), 0.0, u, z)
+    assert torch.equal(start, bundle.moments.class_averages[told[0]].log())
+    assert len(told) == settings.nfe
+    assert all(torch.equal(labels, told[0]) for labels in told)
 
 
 def test_forward_data_starts_from_training_images(tiny_bundle: Path, tmp_path: Path):

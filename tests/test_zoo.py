@@ -51,9 +51,8 @@ def test_its_features_come_from_a_good_classifier(name: str):
 def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path):
     """KID of 128 samples, so far below that of class Gaussians that no error bar is needed: an
     eighth, where the spread of either over seeds is within a fifth of the larger."""
-    found = portrait(
-        Home(tmp_path), name, few_step_settings(0.8, 10), 128, 0, tmp_path / "p.png", "cpu"
-    )
+    settings = few_step_settings(10, (0.002, 3.0))
+    found = portrait(Home(tmp_path), name, settings, 128, 0, tmp_path / "p.png", "cpu")
     without = found.yardsticks["class-gaussian without network"]["kid"]
     assert found.metrics["kid"] < without / 8
     assert (tmp_path / "p.png").exists()

@@ -1,4 +1,4 @@
-"""Networks. Each takes images [B, C, H, W] and the log of the noise level, [B]."""
+"""Networks. Each takes images [B, C, H, W], the log of the noise level, [B], and maybe labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from ablate.recipe import Net
 def make_net(net: Net, inputs: int, outputs: int) -> nn.Module:
     """The network of a recipe, with so many image channels in and out."""
     if net.kind == "ncsn-deeper":
-        return NCSNDeeper(inputs, outputs, net.width)
+        return NCSNDeeper(inputs, outputs, net.width, classes=net.classes)
     if net.kind == "ddpm++":
-        return DDPMpp(inputs, outputs, net.width, blocks=net.blocks, dropout=net.dropout)
-    return Compact(inputs, outputs, net.widths, net.blocks, net.patch, net.dropout)
+        return DDPMpp(
+            inputs,
+            outputs,
+            net.width,
+            blocks=net.blocks,
+            dropout=net.dropout,
+            classes=net.classes,
+        )
+    shape = (net.widths, net.blocks, net.patch, net.dropout)
+    return Compact(inputs, outputs, *shape, classes=net.classes)

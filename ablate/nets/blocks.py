@@ -22,19 +22,36 @@ def norm(channels: int) -> nn.GroupNorm:
 
 
 class LevelEmbedding(nn.Module):
-    """log s, [B] -> [B, width]: sines of fixed frequencies, then two layers."""
+    """log s, [B] -> [B, width]: sines of fixed frequencies, then two layers.
+
+    With `classes` a row for each label, [B], is added; label `classes` and None mean no class.
+    """
 
     frequencies: Tensor
 
-    def __init__(self, width: int, count: int = 16) -> None:
+    def __init__(self, width: int, count: int = 16, classes: int = 0) -> None:
         super().__init__()
+        self.classes = classes
         # log s spans about 7 units: from half a period over all of it to some 8 per unit
         self.register_buffer("frequencies", torch.logspace(-1, 2, count, base=4.0), False)
         self.layers = nn.Sequential(nn.Linear(2 * count, width), nn.SiLU(), nn.Linear(width, width))
 
-    def forward(self, log_s: Tensor) -> Tensor:
+        # one row more than classes: what the network learns where the label was dropped
+        self.labels = nn.Embedding(classes + 1, width) if classes else None
+        if self.labels is not None:
+            nn.init.normal_(self.labels.weight, std=0.1)  # about the spread of the level's entries
+
+    def forward(self, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
         angle = log_s[:, None] * self.frequencies
-        return functional.silu(self.layers(torch.cat([angle.sin(), angle.cos()], 1)))
+        embedding = functional.silu(self.layers(torch.cat([angle.sin(), angle.cos()], 1)))
+        if self.labels is None:
+            if labels is not None:
+                raise ValueError("labels given to a network built with classes=0")
+            return embedding
+        if labels is None:
+            labels = torch.full(log_s.shape, self.classes, device=log_s.device)
+        out: Tensor = embedding + self.labels(labels)
+        return out
 
 
 class ResidualBlock(nn.Module):

@@ -16,7 +16,8 @@ class Compact(nn.Module):
     """Pixel-unshuffle stem, residual blocks on the way down and up, attention at the bottom.
 
     inputs, outputs: image channels in and out; patch: pixels folded into channels by the stem;
-    widths: channels at each resolution; blocks: residual blocks at each resolution, each way.
+    widths: channels at each resolution; blocks: residual blocks at each resolution, each way;
+    classes: of labels, 0 for none.
     """
 
     def __init__(
@@ -27,11 +28,12 @@ class Compact(nn.Module):
         blocks: int = 2,
         patch: int = 1,
         dropout: float = 0.0,
+        classes: int = 0,
     ) -> None:
         super().__init__()
         self.patch = patch
         embedding = 4 * widths[0]
-        self.level = LevelEmbedding(embedding)
+        self.level = LevelEmbedding(embedding, classes=classes)
         self.stem = nn.Conv2d(inputs * patch**2, widths[0], 3, padding=1)
 
         def stage(first: int, width: int) -> nn.ModuleList:
@@ -48,8 +50,8 @@ class Compact(nn.Module):
         self.out_norm = norm(widths[0])
         self.out = zeroed(nn.Conv2d(widths[0], outputs * patch**2, 3, padding=1))
 
-    def forward(self, image: Tensor, log_s: Tensor) -> Tensor:
-        embedding = self.level(log_s)
+    def forward(self, image: Tensor, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
+        embedding = self.level(log_s, labels)
         h = self.stem(functional.pixel_unshuffle(image, self.patch))
         skips = []
         for stage, shrink in zip(self.down, self.shrink, strict=True):

@@ -23,30 +23,6 @@ Resample = Callable[[Tensor], Tensor]
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
-class LevelAndClass(nn.Module):
-    """log s, [B], and class labels, [B] -> [B, width]; label `classes` and None mean no class."""
-
-    def __init__(self, width: int, count: int = 16, classes: int = 0) -> None:
-        super().__init__()
-        self.level = LevelEmbedding(width, count)
-        self.classes = classes
-        # one row more than classes: what the network learns where the label was dropped
-        self.labels = nn.Embedding(classes + 1, width) if classes else None
-        if self.labels is not None:
-            nn.init.normal_(self.labels.weight, std=0.1)  # about the spread of the level's entries
-
-    def forward(self, log_s: Tensor, labels: Tensor | None) -> Tensor:
-        embedding: Tensor = self.level(log_s)
-        if self.labels is None:
-            if labels is not None:
-                raise ValueError("labels given to a network built with classes=0")
-            return embedding
-        if labels is None:
-            labels = torch.full(log_s.shape, self.classes, device=log_s.device)
-        out: Tensor = embedding + self.labels(labels)
-        return out
-
-
 def halved(h: Tensor) -> Tensor:
     """Means over 2×2 pixels; the last row and column of an odd size are halved alone."""
     return functional.avg_pool2d(h, 2, ceil_mode=True)
@@ -117,8 +93,8 @@ class DDPMpp(nn.Module):
         super().__init__()
         if width % 4:
             raise ValueError(f"width must be a multiple of 4 (channels are normed), not {width}")
-        self.conditioning = LevelAndClass(4 * width, width // 2, classes)
-        for layer in self.conditioning.level.layers:
+        self.conditioning = LevelEmbedding(4 * width, width // 2, classes)
+        for layer in self.conditioning.layers:
             if isinstance(layer, nn.Linear):
                 _started(layer)
         block = partial(Block, embedding=4 * width, dropout=dropout)

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.nets.ddpmpp import LevelAndClass, halved
+from ablate.nets.blocks import LevelEmbedding
+from ablate.nets.ddpmpp import halved
 
 
 class Stage(NamedTuple):
@@ -154,7 +155,7 @@ class NCSNDeeper(nn.Module):
     ) -> None:
         super().__init__()
         e = embedding or width
-        self.conditioning = LevelAndClass(e, classes=classes)
+        self.conditioning = LevelEmbedding(e, classes=classes)
         self.stem = _conv(inputs, width)
         widths = [width * stage.multiple for stage in STAGES]
         self.stages = nn.ModuleList()

@@ -8,6 +8,13 @@ from torch import Tensor, nn
 from ablate.moments import Gaussian
 
 
+def _called(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
+    """In the layout convolutions like; a network that is told no labels need not take any."""
+    told = () if labels is None else (labels,)
+    out: Tensor = net(image.contiguous(memory_format=torch.channels_last), log_s, *told)
+    return out
+
+
 class AsInPaper(nn.Module):
     """D(y; s) = y + s² (1 + x ∘ F(x; log s)): the network's output times x is the hyvarinen.
 
@@ -18,14 +25,13 @@ class AsInPaper(nn.Module):
         super().__init__()
         self.net = net
 
-    def hyvarinen(self, y: Tensor, s: Tensor) -> Tensor:
-        """x ∘ F(x; log s); y: [B, C, H, W], s: [B]."""
+    def hyvarinen(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
+        """x ∘ F(x; log s); y: [B, C, H, W], s and labels: [B]."""
         x = y.exp()
-        out: Tensor = x * self.net(x.contiguous(memory_format=torch.channels_last), s.log())
-        return out
+        return x * _called(self.net, x, s.log(), labels)
 
-    def forward(self, y: Tensor, s: Tensor) -> Tensor:
-        return y + s[:, None, None, None] ** 2 * (1 + self.hyvarinen(y, s))
+    def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
+        return y + s[:, None, None, None] ** 2 * (1 + self.hyvarinen(y, s, labels))
 
 
 class Preconditioned(nn.Module):
@@ -55,14 +61,14 @@ class Preconditioned(nn.Module):
         """c_out², [B, 1]: what the loss is weighted by."""
         return self.gaussian.wiener_error(s[:, None])
 
-    def forward(self, y: Tensor, s: Tensor) -> Tensor:
-        """y: [B, C, H, W], s: [B]."""
+    def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
+        """y: [B, C, H, W], s and labels: [B]."""
         gaussian = self.gaussian
         linear = gaussian.wiener(y.flatten(1), s[:, None]).view_as(y)
         mean = self.mean.view(y.shape[1:])
         variance = gaussian.pixel_variance()
         noisy_spread = (variance + s**2).sqrt()[:, None, None, None]
         inputs = torch.cat([(y - mean) / noisy_spread, (linear - mean) / variance.sqrt()], 1)
-        correction = self.net(inputs.contiguous(memory_format=torch.channels_last), s.log())
+        correction = _called(self.net, inputs, s.log(), labels)
         out: Tensor = linear + self.error_variance(s).sqrt()[..., None, None] * correction
         return out

@@ -15,18 +15,94 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from ablate.build import read_recipe
-from ablate.bundle import build_model
+from ablate.bundle import Model, build_model
+from ablate.course import Course
 from ablate.data import load, to_unit_interval_plus_one
-from ablate.ema import PowerEMA
 from ablate.home import Home
-from ablate.moments import fit_moments
+from ablate.learner import Examples, make_learner
+from ablate.moments import Moments, fit_moments
 from ablate.objective import denoising_loss, noise_levels
-from ablate.train import _learner, _step
+from ablate.recipe import Recipe
 
 STEPS = 10
+Loop = Callable[[int], object]
+
+
+class DefaultFormat(nn.Module):
+    """A network in torch's default memory format, whatever it is given."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net.to(memory_format=torch.contiguous_format)
+
+    def forward(self, image: Tensor, log_s: Tensor) -> Tensor:
+        out: Tensor = self.net(image.contiguous(), log_s)
+        return out
+
+
+def bare_loop(recipe: Recipe, model: Model, y: Tensor) -> Loop:
+    """Nothing but the network on one fixed batch."""
+    s, z = noise_levels(recipe, torch.Generator().manual_seed(0)), torch.randn_like(y)
+
+    def step(index: int) -> None:
+        model.zero_grad(set_to_none=True)
+        denoising_loss(model, y, s, z).backward()
+
+    return step
+
+
+def plain_loop(recipe: Recipe, model: Model, y: Tensor) -> Loop:
+    """As one writes it first: workers, default memory format, `.item()` at every step."""
+    model.net = DefaultFormat(model.net)
+    adamw = torch.optim.AdamW(model.net.parameters(), lr=recipe.rate)
+    average = {name: value.clone() for name, value in model.net.state_dict().items()}
+    batches = _endless(y, recipe.batch)
+
+    def step(index: int) -> None:
+        y_0 = next(batches)
+        levels = recipe.s_min * (recipe.s_max / recipe.s_min) ** torch.rand(len(y_0))
+        loss = denoising_loss(model, y_0, levels, torch.randn_like(y_0))
+        adamw.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.net.parameters(), recipe.clip)
+        adamw.step()
+        with torch.no_grad():
+            for name, value in model.net.state_dict().items():
+                average[name].mul_(0.999).add_(value, alpha=0.001)
+        loss.item()
+
+    return step
+
+
+def _endless(y: Tensor, batch: int) -> Iterator[Tensor]:
+    loader = DataLoader(TensorDataset(y), batch, shuffle=True, num_workers=2, drop_last=True)
+    while True:
+        for (y_0,) in loader:
+            yield y_0
+
+
+def our_loop(recipe: Recipe, moments: Moments, examples: Examples) -> Loop:
+    """As `ablate train` does it, but for the progress bar."""
+    shape = (examples.y.shape[1], examples.y.shape[2], examples.y.shape[3])
+    course = Course(recipe, make_learner(recipe, shape, moments, "cpu", None))
+    return lambda step: course.advance(examples, step)
+
+
+def speeds(loops: dict[str, Loop], batch: int, rounds: int) -> dict[str, list[float]]:
+    """Images per second of each, by round; one more round warms up."""
+    found: dict[str, list[float]] = {name: [] for name in loops}
+    for turn in range(rounds + 1):
+        for name, run in loops.items():
+            began = time.perf_counter()
+            for step in range(STEPS):
+                run(turn * STEPS + step)
+            if turn:
+                found[name].append(STEPS * batch / (time.perf_counter() - began))
+    return found
 
 
 def main(name: str = "fashion", rounds: int = 9) -> None:
@@ -34,65 +110,22 @@ def main(name: str = "fashion", rounds: int = 9) -> None:
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    y = x.log()
-    generator = torch.Generator().manual_seed(0)
-    s, z = noise_levels(recipe, generator), torch.randn((recipe.batch, *dataset.shape))
+    examples = Examples(x.log(), dataset.train.labels)
 
-    bare_model = build_model(dataset.shape, recipe, moments.everything).train()
+    def fresh() -> Model:
+        return build_model(dataset.shape, recipe, moments.everything).train()
 
-    def bare(step: int) -> None:
-        """Nothing but the network on one fixed batch."""
-        bare_model.zero_grad(set_to_none=True)
-        denoising_loss(bare_model, y[: recipe.batch], s, z).backward()
-
-    plain_model = build_model(dataset.shape, recipe, moments.everything).train()
-    plain_model = plain_model.to(memory_format=torch.contiguous_format)
-    adamw = torch.optim.AdamW(plain_model.net.parameters(), lr=recipe.rate)
-    batches = _endless(y, recipe.batch)
-    average = {k: v.clone() for k, v in plain_model.net.state_dict().items()}
-
-    def plain(step: int) -> None:
-        """As one writes it first: workers, default memory format, `.item()` at every step."""
-        y_0 = next(batches)
-        levels = recipe.s_min * (recipe.s_max / recipe.s_min) ** torch.rand(len(y_0))
-        loss = denoising_loss(plain_model, y_0, levels, torch.randn_like(y_0))
-        adamw.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(plain_model.net.parameters(), recipe.clip)
-        adamw.step()
-        with torch.no_grad():
-            for key, value in plain_model.net.state_dict().items():
-                average[key].mul_(0.999).add_(value, alpha=0.001)
-        loss.item()
-
-    learner = _learner(recipe, dataset, moments, "cpu", None)
-    ema = PowerEMA(learner.model.net, recipe.gamma)
-
-    def ours(step: int) -> None:
-        _step(recipe, learner, y, step)
-        ema.update(learner.model.net, step + 1)
-
-    loops: dict[str, Callable[[int], None]] = {"bare": bare, "plain": plain, "ours": ours}
-    speeds: dict[str, list[float]] = {loop: [] for loop in loops}
-    for turn in range(rounds + 1):  # the first warms up
-        for loop, run in loops.items():
-            began = time.perf_counter()
-            for step in range(STEPS):
-                run(turn * STEPS + step)
-            if turn:
-                speeds[loop].append(STEPS * recipe.batch / (time.perf_counter() - began))
-    for loop, found in speeds.items():
-        print(f"{loop:6s} {statistics.median(found):7.1f} images/s")
+    loops = {
+        "bare": bare_loop(recipe, fresh(), examples.y[: recipe.batch]),
+        "plain": plain_loop(recipe, fresh(), examples.y),
+        "ours": our_loop(recipe, moments, examples),
+    }
+    found = speeds(loops, recipe.batch, rounds)
+    for loop, rates in found.items():
+        print(f"{loop:6s} {statistics.median(rates):7.1f} images/s")
     for other in ("bare", "plain"):
-        ratio = statistics.median(a / b for a, b in zip(speeds["ours"], speeds[other], strict=True))
+        ratio = statistics.median(a / b for a, b in zip(found["ours"], found[other], strict=True))
         print(f"ours / {other:6s} {ratio:.3f}")
-
-
-def _endless(y: torch.Tensor, batch: int) -> Iterator[torch.Tensor]:
-    loader = DataLoader(TensorDataset(y), batch, shuffle=True, num_workers=2, drop_last=True)
-    while True:
-        for (y_0,) in loader:
-            yield y_0
 
 
 if __name__ == "__main__":

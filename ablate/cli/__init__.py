@@ -1,0 +1,9 @@
+"""The command line: thin. Heavy imports happen inside the commands, so that --help is quick."""
+
+import ablate.cli.bundles
+import ablate.cli.data
+import ablate.cli.studies
+import ablate.cli.training  # noqa: F401  # each adds its commands to the application
+from ablate.cli.app import main
+
+__all__ = ["main"]

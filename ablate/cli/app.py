@@ -1,0 +1,76 @@
+"""The application itself: its options, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from typer.exceptions import TyperException
+
+from ablate import __version__
+from ablate.errors import UserError
+from ablate.home import Home
+
+app = typer.Typer(
+    name="ablate",
+    help="Ablation studies for diffusion models with multiplicative noise.",
+    epilog="Example: ablate study digits-adls && ablate report digits-adls",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    root: Annotated[
+        Path,
+        typer.Option(envvar="ABLATE_ROOT", help="Where studies/, mlruns/ and reports/ are."),
+    ] = Path(),
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    context.obj = Home(root.resolve())
+    if version:
+        print(f"ablate {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def safetensors(out: Path) -> Path:
+    """A file to write, as --out says it."""
+    if out.suffix != ".safetensors":
+        raise UserError(f"--out {out}: must end in .safetensors")
+    return out
+
+
+INTERRUPTED = 130
+"""What Typer returns after Ctrl-C: 128 + SIGINT."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    """SIGTERM is handled as Ctrl-C is: what is open is closed."""
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            print("interrupted; the same command continues", file=sys.stderr)
+    except UserError as error:
+        code = _complain(str(error))
+    except TyperException as error:
+        code = _complain(f"{error.format_message()} (see ablate --help)")
+    sys.exit(code or 0)
+
+
+def _complain(text: str) -> int:
+    print("error: " + " ".join(text.split()), file=sys.stderr)
+    return 2

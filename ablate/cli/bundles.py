@@ -1,0 +1,115 @@
+"""`ablate bundle`: what bundles are, how they sample, and making them of foreign networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ablate.cli.app import DeviceOption, app, safetensors
+from ablate.errors import UserError
+from ablate.home import Home
+
+bundle_app = typer.Typer(
+    help="Bundles: trained models with all that a study needs.",
+    epilog="Example: ablate bundle show digits",
+    no_args_is_help=True,
+)
+app.add_typer(bundle_app, name="bundle")
+BundleName = Annotated[str, typer.Argument(help="A bundle's name or a .safetensors file.")]
+
+
+@bundle_app.command("list", epilog="Example: ablate bundle list")
+def bundle_list(context: typer.Context) -> None:
+    """List the bundles: those that ship and those trained under this root."""
+    from ablate.bundle import known, read_card
+    from ablate.console import print_table
+
+    cards = [read_card(path) for path in known(context.obj).values()]
+    rows = [(c.name, "×".join(map(str, c.shape)), f"{c.s_min} to {c.s_max}", c.note) for c in cards]
+    print_table(["bundle", "images", "noise levels", "note"], rows)
+
+
+@bundle_app.command("show", epilog="Example: ablate bundle show digits")
+def bundle_show(context: typer.Context, name: BundleName) -> None:
+    """Print what a bundle says of itself, as JSON."""
+    from ablate.bundle import find, read_card
+
+    home: Home = context.obj
+    print(read_card(find(name, home)).model_dump_json(indent=1))
+
+
+@bundle_app.command(
+    "import",
+    epilog="Example: ablate bundle import theirs.pt --recipe fashion --out mine.safetensors",
+)
+def bundle_import(
+    context: typer.Context,
+    weights: Annotated[Path, typer.Argument(help="A .safetensors file or a state dict.")],
+    recipe: Annotated[
+        str, typer.Option(help="Training file that names its network, objective and dataset.")
+    ],
+    out: Annotated[Path, typer.Option(help="Bundle to write.")],
+    sigma: Annotated[
+        float | None, typer.Option(min=0, help="If it is told k: s = sigma √(k/N).")
+    ] = None,
+    n: Annotated[int | None, typer.Option("--N", min=3, help="If it is told k: its N.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Which of several state dicts in the file.")
+    ] = None,
+) -> None:
+    """Make a bundle of a network that was trained elsewhere. By default it is told log s."""
+    from ablate.build import read_recipe
+    from ablate.bundle import Steps
+    from ablate.data import load
+    from ablate.extractor import find_extractor
+    from ablate.importing import import_bundle
+
+    home: Home = context.obj
+    if (sigma is None) != (n is None):
+        raise UserError("--sigma and --N say together what k meant: give both or neither")
+    steps = None if sigma is None or n is None else Steps(sigma=sigma, N=n)
+    target = safetensors(out)
+    known = read_recipe(home.find_toml(recipe, "train"))
+    load(known.dataset)  # a missing one is told before anything else
+    extractor = find_extractor(known.dataset, home.bundles)
+    errors = import_bundle(weights, target.stem, known, extractor, target, steps, key)
+    for s, error in errors.items():
+        print(f"held-out error at s = {s:<5g} {error:.3e}")
+    print(target)
+
+
+@bundle_app.command("sample", epilog="Example: ablate bundle sample digits --samples 512")
+def bundle_sample(
+    context: typer.Context,
+    name: BundleName,
+    samples: Annotated[int, typer.Option(min=2)] = 256,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Noise level that sampling starts from. Default: 0.8, if it knows that."),
+    ] = None,
+    levels: Annotated[int, typer.Option(min=3)] = 10,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    device: DeviceOption = "auto",
+) -> None:
+    """Draw images with a few-step solver: a picture, FID and KID beside the yardsticks."""
+    from ablate.bundle import find, read_card
+    from ablate.console import counting_bar, print_portrait
+    from ablate.device import resolve
+    from ablate.portrait import few_step_settings, portrait
+    from ablate.trial import BATCH
+
+    home: Home = context.obj
+    card = read_card(find(name, home))
+    settings = few_step_settings(levels, (card.s_min, card.s_max), sigma)
+    picture = home.reports / "bundles" / f"{Path(name).stem}.png"
+    calls = settings.nfe * -(-samples // BATCH)
+    with counting_bar(f"sample {name}", calls, "calls") as tick:
+        step = iter(range(1, calls + 1))
+        where = resolve(device)
+        found = portrait(
+            home, name, settings, samples, seed, picture, where, lambda: tick(next(step))
+        )
+    print_portrait(found.metrics, found.yardsticks, found.protocol)
+    print(picture)

@@ -1,0 +1,36 @@
+"""`ablate data`: where the datasets are and how to get them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ablate.cli.app import app
+
+data_app = typer.Typer(
+    help="Datasets: where they are and how to get them.",
+    epilog="Example: ablate data",
+    invoke_without_command=True,
+)
+app.add_typer(data_app, name="data")
+
+
+@data_app.callback()
+def data(context: typer.Context) -> None:
+    """List the datasets and their state. ABLATE_DATA says where they are (torchvision's layout)."""
+    if context.invoked_subcommand is None:
+        from ablate.console import print_table
+        from ablate.data import LOADERS, data_folder, state
+
+        print_table(["dataset", "state"], [(name, state(name)) for name in LOADERS])
+        print(f"looked under {data_folder()} (set ABLATE_DATA to change it)")
+
+
+@data_app.command("get", epilog="Example: ablate data get fashion")
+def data_get(name: Annotated[str, typer.Argument(help="A dataset's name.")]) -> None:
+    """Download a dataset through torchvision."""
+    from ablate.data import download, state
+
+    download(name)
+    print(f"{name}: {state(name)}")

@@ -1,0 +1,119 @@
+"""Commands that train: score models and classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ablate.cli.app import DeviceOption, app, safetensors
+from ablate.home import Home
+
+if TYPE_CHECKING:
+    from ablate.recipe import Recipe
+    from ablate.train import Options, StepNews
+
+
+@app.command(epilog="Example: ablate train digits --minutes 30")
+def train(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A file of studies/train by name, or a path.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Bundle to write. Default: mlruns/bundles/NAME.safetensors.")
+    ] = None,
+    device: DeviceOption = "auto",
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Time to train for, in place of the recipe's steps."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="A bundle whose weights to start with.")
+    ] = None,
+    ema_length: Annotated[
+        float | None,
+        typer.Option(help="Length of the averaged weights, as a share of the run (sigma_rel)."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Anew, if it is finished.")] = False,
+) -> None:
+    """Train a score model and pack it into a bundle; continues after an interruption.
+
+    Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
+    """
+    from ablate import parallel
+    from ablate.build import alone, is_done, make_bundle, make_options, read_recipe
+    from ablate.data import load
+    from ablate.device import resolve
+    from ablate.extractor import find_extractor
+
+    home: Home = context.obj
+    path = home.find_toml(name, "train")
+    recipe, name = read_recipe(path), path.stem
+    target = safetensors(out or home.bundles / f"{name}.safetensors")
+    checkpoint = home.mlruns / "training" / f"{name}.pt"
+    options = make_options(recipe, minutes, start, ema_length, home)
+    load(recipe.dataset)  # a missing one is told before anything else
+    extractor = find_extractor(recipe.dataset, home.bundles)
+    with parallel.joined(resolve(device)) as where, alone(checkpoint, name) as first:
+        if parallel.agreed(first and is_done(target, checkpoint, recipe, options, again)):
+            if first:
+                print(f"finished before: {target}; --again trains it anew")
+            return
+        files = (checkpoint, target, where)
+        with _watched(home, name, recipe, options, where, first) as watch:
+            trained = make_bundle(name, recipe, extractor, *files, options=options, watch=watch)
+        if first:
+            if not recipe.snapshots:
+                checkpoint.unlink(missing_ok=True)
+            for s, error in trained.heldout_error.items():
+                print(f"held-out error at s = {s:<5g} {error:.3e}")
+            print(target)
+
+
+@contextmanager
+def _watched(
+    home: Home, name: str, recipe: Recipe, options: Options, device: str, first: bool
+) -> Iterator[Callable[[StepNews], None] | None]:
+    """A progress bar and a run in MLflow, both in the first of several processes alone."""
+    from ablate.console import counting_bar
+    from ablate.training_log import logged
+
+    if not first:
+        yield None
+        return
+    with (
+        counting_bar(f"train {name}", recipe.steps, "steps") as tick,
+        logged(home, name, recipe, options, device) as log,
+    ):
+
+        def watch(news: StepNews) -> None:
+            tick(news.step, news.loss, news.steps, f"{news.images_per_second:.0f} images/s")
+            log(news)
+
+        yield watch
+
+
+@app.command("train-features", epilog="Example: ablate train-features digits")
+def train_features(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Argument(help="A dataset's name.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write. Default: mlruns/bundles/DATASET-features.safetensors."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Default: by dataset.")] = None,
+) -> None:
+    """Train the small classifier whose features FID and KID are measured in."""
+    from ablate.build import classifier_recipe, make_extractor
+    from ablate.console import counting_bar
+    from ablate.data import load
+
+    home: Home = context.obj
+    load(dataset)  # a missing one is told before anything else
+    epochs = classifier_recipe(dataset, epochs).epochs
+    target = safetensors(out or home.bundles / f"{dataset}-features.safetensors")
+    with counting_bar(f"train-features {dataset}", epochs, "epochs") as tick:
+        accuracy = make_extractor(dataset, target, epochs, tick)
+    print(f"held-out accuracy {accuracy:.2%}\n{target}")
