@@ -27,7 +27,7 @@ from ablate.spec import one_line
 from ablate.train import DEFAULTS, Options, StepNews, Trained, train
 from ablate.train_features import RECIPES, ClassifierRecipe, train_classifier
 
-MOST_IMAGES, MOST_BYTES = 5000, 2_700_000
+MOST_IMAGES, MOST_BYTES = 5000, 2_880_000
 """Of each split's features in a bundle, as float16. The protocol of a metric says how many."""
 
 
@@ -127,9 +127,10 @@ def make_bundle(
 
 
 def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
-    """Features of some images of each split."""
+    """Features of some images of each split: of so many thousand."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
-    most = min(MOST_IMAGES, MOST_BYTES // (2 * len(extractor.net.centre)))
+    fit = MOST_BYTES // (2 * len(extractor.net.centre))
+    most = min(MOST_IMAGES, fit - fit % 1000)
     return {
         split: extract(extractor, images.pixels[_order(len(images.pixels))[:most]])
         for split, images in splits.items()

@@ -226,9 +226,9 @@ def test_features_are_of_a_sample_without_repetition():
     assert int(order[:MOST_IMAGES].max()) > 2 * MOST_IMAGES  # not the first ones
 
 
-@pytest.mark.parametrize(("widths", "count"), [((32, 64), 5000), ((48, 96, 192), 2008)])
+@pytest.mark.parametrize(("widths", "count"), [((48, 96), 5000), ((48, 96, 192), 2000)])
 def test_features_of_a_split_are_bounded_in_number_and_in_bytes(widths, count):
-    """2 Σ widths features in float16: 192 let 5,000 images in, 672 only 2,700,000 // 1,344."""
+    """2 Σ widths features in float16: 288 let 5,000 images in, 672 only 2,142, so 2,000."""
     net = Classifier(1, 10, widths).eval()
     grey = Images(torch.zeros(6000, 1, 4, 4, dtype=torch.uint8), torch.zeros(6000).long())
     dataset = Dataset("grey", grey, grey._replace(pixels=grey.pixels[:100]), "none")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from ablate.bundle import read_card, shipped
+from ablate.bundle import read, read_card, shipped
 from ablate.extractor import load_extractor, shipped_path
 from ablate.home import Home
+from ablate.inits import Source
 from ablate.portrait import few_step_settings, portrait
 from ablate.recipe import Recipe
-from ablate.study_file import read
+from ablate.study_file import read as read_study
 from ablate.train_features import RECIPES
+from ablate.trial import draw
+from tests.beds import generator
 
 ACCURACY = {"digits": 0.99, "mnist": 0.99, "fashion": 0.91, "kmnist": 0.95, "cifar10": 0.80}
 
@@ -61,6 +65,22 @@ def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path):
 @pytest.mark.parametrize("name", sorted(set(shipped()) - {"digits"}))
 def test_every_dataset_has_its_two_studies(name: str):
     for sampler in ("adls", "asams"):
-        study = read(Home(Path()).find_toml(f"{name}-{sampler}"), "quick")
+        study = read_study(Home(Path()).find_toml(f"{name}-{sampler}"), "quick")
         assert study.fixed["sampler"] == sampler
         assert study.bundle == name
+
+
+def test_float16_weights_draw_the_same_images():
+    """The weights before rounding lay anywhere within half a unit in the last place; such others
+    draw, from the same noise, pixels that differ in a few places by one of 256 grey levels."""
+    bundle = read(shipped()["digits"])
+    settings = few_step_settings(10, (0.002, 3.0))
+    kept = draw(bundle, Source(bundle.moments), settings, 0, 128).pixels.int()
+    source = generator(0)
+    with torch.no_grad():
+        for weight in bundle.model.net.parameters():
+            last_place = weight.abs().clamp_min(2**-14).log2().floor().sub(10).exp2()
+            weight.add_(last_place * (torch.rand(weight.shape, generator=source) - 0.5))
+    moved = draw(bundle, Source(bundle.moments), settings, 0, 128).pixels.int()
+    assert int((moved - kept).abs().max()) <= 1
+    assert 0 < float((moved - kept).abs().double().mean()) < 0.05
