@@ -129,7 +129,7 @@ def make_bundle(
 def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
     """Features of some images of each split: of so many thousand."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
-    fit = MOST_BYTES // (2 * len(extractor.net.centre))
+    fit = MOST_BYTES // (2 * extractor.net.width)
     most = min(MOST_IMAGES, fit - fit % 1000)
     return {
         split: extract(extractor, images.pixels[_order(len(images.pixels))[:most]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +16,7 @@ from ablate.bundle import ZOO, file_hash
 from ablate.errors import UserError
 from ablate.files import whole_file
 from ablate.nets.classifier import Classifier
-
-BATCH = 256
-
-
-class Extractor(NamedTuple):
-    name: str
-    hash: str
-    net: Classifier
-    card: dict[str, Any]  # arguments, dataset, accuracy, command
+from ablate.nets.inception import Inception
 
 
 def normalised(pixels: Tensor) -> Tensor:
@@ -31,10 +24,21 @@ def normalised(pixels: Tensor) -> Tensor:
     return (pixels.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
 
 
+class Extractor(NamedTuple):
+    name: str
+    hash: str
+    net: Classifier | Inception
+    card: dict[str, Any]  # arguments, dataset, accuracy, command
+    resize: str = "none"  # how images are brought to the network's size
+    prepare: Callable[[Tensor], Tensor] = normalised  # uint8 -> what the network takes
+    batch: int = 256
+
+
 @torch.no_grad()
 def extract(extractor: Extractor, pixels: Tensor) -> Tensor:
     """uint8 images, [N, C, H, W] -> features, [N, f], float32."""
-    return torch.cat([extractor.net.features(normalised(part)) for part in pixels.split(BATCH)])
+    parts = (extractor.prepare(part) for part in pixels.split(extractor.batch))
+    return torch.cat([extractor.net.features(part) for part in parts])
 
 
 def save_extractor(path: Path, net: Classifier, card: dict[str, Any]) -> None:

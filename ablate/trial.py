@@ -67,7 +67,7 @@ def make_reference(bundle: Bundle, extractor: Extractor, split: str, samples: in
     protocol = Protocol(
         extractor=extractor.name,
         extractor_hash=extractor.hash,
-        resize="none",
+        resize=extractor.resize,
         quantised=True,
         reference=f"{bundle.card.dataset}/{split}",
         reference_hash=bundle.card.dataset_hash,

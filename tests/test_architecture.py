@@ -21,8 +21,8 @@ LAYERS = {
     FOUNDATION: "__init__ errors files home interrupts record",
     MATHS: "processes grids oracles moments inits losses samplers",
     LEARNT: (
-        "nets data ema optimiser recipe bundle extractor objective checkpoint parallel learner"
-        " course train train_features"
+        "nets data ema optimiser recipe bundle resize extractor inception objective checkpoint"
+        " parallel learner course train train_features"
     ),
     MEASURED: "metrics",
     EXPERIMENT: (

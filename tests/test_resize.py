@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from ablate.metrics.resize import RESIZES, matrix, resized
+from ablate.resize import RESIZES, matrix, resized
 from tests.beds import generator
 
 SIZES = [(28, 28), (32, 32), (8, 8), (31, 45), (299, 299), (400, 350)]

@@ -43,6 +43,10 @@ class Classifier(nn.Module):
         self.register_buffer("centre", torch.zeros(2 * sum(widths)))
         self.register_buffer("spread", torch.ones(2 * sum(widths)))
 
+    @property
+    def width(self) -> int:
+        return len(self.centre)
+
     def pooled(self, image: Tensor) -> Tensor:
         """Images in [-1, 1], [B, C, H, W] -> every layer's mean over pixels, [B, 2 Σ widths]."""
         means = []

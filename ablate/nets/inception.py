@@ -154,6 +154,8 @@ class Fork(nn.Module):
 class Inception(nn.Module):
     """Images [B, 3, 299, 299], (uint8 - 128) / 128 -> [B, 2048]."""
 
+    width = FEATURES
+
     def __init__(self, weights: Weights) -> None:
         super().__init__()
         self.stem = _Layers(
@@ -171,6 +173,9 @@ class Inception(nn.Module):
             Fork(weights, "mixed_10", by_maxima=True),
         )
         self.to(memory_format=torch.channels_last).eval().requires_grad_(False)
+
+    def features(self, image: Tensor) -> Tensor:
+        return self(image)  # type: ignore[no-any-return]
 
     def forward(self, image: Tensor) -> Tensor:
         h = image.contiguous(memory_format=torch.channels_last)
