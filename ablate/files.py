@@ -42,3 +42,11 @@ def locked(path: Path, what: str) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"{what} by another process (it holds {path})") from None
         yield
+
+
+@contextmanager
+def waiting(path: Path) -> Iterator[None]:
+    """As `locked`, but one waits for one's turn."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

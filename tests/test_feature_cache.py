@@ -1,0 +1,155 @@
+"""The cache of a split's features: once computed, safe among processes, whole after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ablate.data import Dataset
+from ablate.errors import UserError
+from ablate.extractor import Extractor, extract, load_extractor, shipped_path
+from ablate.metrics import features as cache
+from ablate.metrics.features import (
+    address_of,
+    cached_features,
+    export_features,
+    import_features,
+)
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Extractor:
+    return load_extractor(shipped_path("digits"))
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "PIECE", 500)
+
+
+def counting(extractor: Extractor) -> tuple[Extractor, list[int]]:
+    """The extractor, and a list of how many images each call got."""
+    calls: list[int] = []
+
+    def prepare(pixels: torch.Tensor) -> torch.Tensor:
+        calls.append(len(pixels))
+        return extractor.prepare(pixels)
+
+    return extractor._replace(prepare=prepare, batch=10_000), calls
+
+
+def test_computed_once_and_the_same_ever_after(
+    digits: Dataset, extractor: Extractor, tmp_path: Path
+):
+    watched, calls = counting(extractor)
+    told: list[tuple[int, int]] = []
+    first = cached_features(digits, "train", watched, tmp_path, lambda *news: told.append(news))
+    assert calls == [500, 500, 438]
+    assert told == [(500, 1438), (1000, 1438), (1438, 1438)]
+    torch.testing.assert_close(first, extract(extractor, digits.train.pixels), rtol=0, atol=1e-5)
+    again = cached_features(digits, "train", watched, tmp_path)
+    assert torch.equal(first, again)
+    assert len(calls) == 3
+
+
+def test_what_decides_the_features_decides_the_place(
+    digits: Dataset, extractor: Extractor, tmp_path: Path
+):
+    other = digits._replace(train=digits.train._replace(pixels=digits.train.pixels.flip(3)))
+    keys = {
+        address_of(digits, "train", extractor).key,
+        address_of(digits, "test", extractor).key,
+        address_of(other, "train", extractor).key,
+        address_of(digits, "train", extractor._replace(hash="beef")).key,
+        address_of(digits, "train", extractor._replace(resize="clean")).key,
+    }
+    assert len(keys) == 5
+
+
+def test_a_broken_piece_is_made_again(digits: Dataset, extractor: Extractor, tmp_path: Path):
+    watched, calls = counting(extractor)
+    first = cached_features(digits, "test", watched, tmp_path)
+    (piece,) = tmp_path.rglob("*.safetensors")
+    piece.write_bytes(piece.read_bytes()[:-7])
+    assert torch.equal(cached_features(digits, "test", watched, tmp_path), first)
+    assert calls == [359, 359]
+    assert torch.equal(cached_features(digits, "test", watched, tmp_path), first)
+    assert calls == [359, 359]
+
+
+WORKER = """
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from ablate.data import load
+from ablate.extractor import load_extractor, shipped_path
+from ablate.metrics import features as cache
+
+torch.set_num_threads(1)
+cache.PIECE = 200
+extractor, folder, fatal = load_extractor(shipped_path("digits")), Path(sys.argv[1]), sys.argv[2]
+
+
+def prepare(pixels):
+    print(len(pixels), flush=True)
+    return extractor.prepare(pixels)
+
+
+def die(tensors, path):
+    Path(path).write_bytes(b"half")
+    os.kill(os.getpid(), 9)
+
+
+if fatal == "die":
+    cache.save_file = die
+watched = extractor._replace(prepare=prepare, batch=10_000)
+found = cache.cached_features(load("digits"), "train", watched, folder)
+print("sum", float(found.double().sum()))
+"""
+
+
+def worker(folder: Path, fatal: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER, str(folder), fatal]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+
+
+def test_processes_share_the_work_and_a_kill_spoils_nothing(tmp_path: Path):
+    killed = worker(tmp_path, "die")
+    assert killed.wait() == -signal.SIGKILL
+    together = [worker(tmp_path) for _ in range(2)]
+    lines = [process.communicate()[0].split("\n") for process in together]
+    assert [process.returncode for process in together] == [0, 0]
+    computed = [line for out in lines for line in out if line.isdigit()]
+    assert sorted(computed) == ["200"] * 7 + ["38"]  # each piece once, by one of them
+    sums = {line for out in lines for line in out if line.startswith("sum")}
+    assert len(sums) == 1
+
+
+def test_a_file_for_another_machine(digits: Dataset, extractor: Extractor, tmp_path: Path):
+    watched, calls = counting(extractor)
+    features = cached_features(digits, "train", watched, tmp_path / "here")
+    address = address_of(digits, "train", extractor)
+    export_features(features, address, tmp_path / "file.safetensors")
+    assert import_features(tmp_path / "file.safetensors", tmp_path / "there") == address
+    assert torch.equal(cached_features(digits, "train", watched, tmp_path / "there"), features)
+    assert len(calls) == 3  # all of them here
+
+
+def test_a_foreign_file_is_refused(digits: Dataset, extractor: Extractor, tmp_path: Path):
+    path = tmp_path / "file.safetensors"
+    for content in (b"", b"no tensors"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="cannot be read"):
+            import_features(path, tmp_path)
+    export_features(torch.zeros(3, 2), address_of(digits, "train", extractor), path)
+    with pytest.raises(UserError, match="3 rows, its card says 1438"):
+        import_features(path, tmp_path)
