@@ -17,7 +17,7 @@ from ablate.home import Home
 app = typer.Typer(
     name="ablate",
     help="Ablation studies for diffusion models with multiplicative noise.",
-    epilog="Example: ablate study digits-adls && ablate report digits-adls",
+    epilog="Example: ablate study cifar10-adls && ablate report cifar10-adls",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
