@@ -108,6 +108,7 @@ def is_done(target: Path, checkpoint: Path, recipe: Recipe, options: Options, ag
 def make_bundle(
     name: str,
     recipe: Recipe,
+    dataset: Dataset,
     extractor: Extractor,
     checkpoint: Path,
     out: Path,
@@ -117,7 +118,6 @@ def make_bundle(
     watch: Callable[[StepNews], None] | None = None,
 ) -> Trained:
     """Train (or go on training) by the recipe; the first of several processes writes the bundle."""
-    dataset = load(recipe.dataset)
     trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
     if parallel.rank() == 0:
         card = _card(name, dataset, extractor.hash, trained, options)

@@ -91,11 +91,10 @@ class Tick(Protocol):
 
 
 @contextmanager
-def counting_bar(name: str, total: int, unit: str, shown: bool = True) -> Iterator[Tick]:
+def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
     """Yields `tick(step, loss, total, pace)`, all but the step optional: a total that turns out
     otherwise, and a text of how fast it goes."""
     progress, planned = _progress(), total
-    progress.disable = progress.disable or not shown
     with progress:
         task = progress.add_task(name, total=total, count="", news="")
 
@@ -106,7 +105,7 @@ def counting_bar(name: str, total: int, unit: str, shown: bool = True) -> Iterat
             text = f"{step}/{total} {unit}"
             news = f"{'' if loss is None else f'loss {loss:.4f}'}  {pace}".strip()
             progress.update(task, completed=step, total=total, count=text, news=news)
-            if shown and progress.disable and (step == total or step % -(-total // 20) == 0):
+            if progress.disable and (step == total or step % -(-total // 20) == 0):
                 print(f"{name}  {text}  {news}".rstrip(), flush=True)
 
         yield tick

@@ -44,7 +44,6 @@ def tiny_bundle(tiny_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -
     """A bundle of digits: its numbers mean little, its parts are all there."""
     folder = tmp_path_factory.mktemp("bundle")
     path = folder / "tiny.safetensors"
-    make_bundle(
-        "tiny", tiny_recipe, load_extractor(shipped_path("digits")), folder / "tiny.pt", path
-    )
+    extractor = load_extractor(shipped_path("digits"))
+    make_bundle("tiny", tiny_recipe, load("digits"), extractor, folder / "tiny.pt", path)
     return path

@@ -284,13 +284,13 @@ def refusal(path: Path) -> str:
 def test_truncated_bundle_is_refused(tiny_bundle: Path, tmp_path: Path, keep: int):
     path = tmp_path / "cut.safetensors"
     path.write_bytes(tiny_bundle.read_bytes()[:keep])
-    refusal(path)
+    assert refusal(path)
 
 
 def test_missing_bundle_and_folder_are_refused(tmp_path: Path):
-    refusal(tmp_path / "none.safetensors")
+    assert refusal(tmp_path / "none.safetensors")
     (tmp_path / "folder.safetensors").mkdir()
-    refusal(tmp_path / "folder.safetensors")
+    assert refusal(tmp_path / "folder.safetensors")
 
 
 def test_foreign_safetensors_are_refused(tmp_path: Path):
@@ -300,7 +300,7 @@ def test_foreign_safetensors_are_refused(tmp_path: Path):
     save_file({"weight": torch.zeros(3)}, path, {"format": "pt"})
     assert "not one of ablate's" in refusal(path)
     shutil.copy(shipped_path("digits"), path)  # ablate's own, of the other kind
-    refusal(path)
+    assert refusal(path)
 
 
 def with_card(source: Path, path: Path, text: str) -> Path:
@@ -330,7 +330,7 @@ def test_bad_cards_are_refused(tiny_bundle: Path, tmp_path: Path, change: str):
         "not JSON": "{",
         "not an object": "[1]",
     }
-    refusal(with_card(tiny_bundle, tmp_path / "c.safetensors", texts[change]))
+    assert refusal(with_card(tiny_bundle, tmp_path / "c.safetensors", texts[change]))
 
 
 @pytest.mark.parametrize(

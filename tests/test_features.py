@@ -176,20 +176,20 @@ def test_a_truncated_extractor_is_refused(tmp_path: Path, share: float):
     path = tmp_path / "cut.safetensors"
     whole = shipped_path("digits").read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    refusal(path)
+    assert refusal(path)
 
 
 def test_foreign_files_are_refused(tmp_path: Path, tiny_bundle: Path):
     path = tmp_path / "foreign.safetensors"
     path.write_text("not a tensor in sight")
-    refusal(path)
+    assert refusal(path)
     save_file({"a": torch.zeros(3)}, path)
-    refusal(path)
+    assert refusal(path)
     shutil.copy(tiny_bundle, path)  # ablate's own, of the other kind
-    refusal(path)
+    assert refusal(path)
     path.unlink()
     path.mkdir()
-    refusal(path)
+    assert refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card):
     path = tmp_path / "card.safetensors"
     save_extractor(path, small(), CARD)
     save_file(load_file(path), path, {"ablate": json.dumps(card)})
-    refusal(path)
+    assert refusal(path)
 
 
 # --- training -----------------------------------------------------------------------------------

@@ -340,6 +340,7 @@ import sklearn.datasets
 import torch
 
 from ablate.build import make_bundle
+from ablate.data import load
 from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Recipe
 from ablate.train import Options
@@ -368,7 +369,8 @@ def run(fatal):
     options = Options(due=lambda step: step % 4 == 0)
     files = folder / "tiny.pt", folder / "tiny.safetensors"
     extractor = load_extractor(shipped_path("digits"))
-    make_bundle("tiny", recipe, extractor, *files, progress=progress, options=options)
+    parts = load("digits"), extractor, *files
+    make_bundle("tiny", recipe, *parts, progress=progress, options=options)
 
 
 for fatal in sys.argv[3:]:

@@ -54,7 +54,7 @@ def train(
     target = safetensors(out or home.bundles / f"{name}.safetensors")
     checkpoint = home.mlruns / "training" / f"{name}.pt"
     options = make_options(recipe, minutes, start, ema_length, home)
-    load(recipe.dataset)  # a missing one is told before anything else
+    dataset = load(recipe.dataset)  # a missing one is told before anything else
     extractor = find_extractor(recipe.dataset, home.bundles)
     with parallel.joined(resolve(device)) as where, alone(checkpoint, name) as first:
         if parallel.agreed(first and is_done(target, checkpoint, recipe, options, again)):
@@ -63,7 +63,9 @@ def train(
             return
         files = (checkpoint, target, where)
         with _watched(home, name, recipe, options, where, first) as watch:
-            trained = make_bundle(name, recipe, extractor, *files, options=options, watch=watch)
+            trained = make_bundle(
+                name, recipe, dataset, extractor, *files, options=options, watch=watch
+            )
         if first:
             if not recipe.snapshots:
                 checkpoint.unlink(missing_ok=True)

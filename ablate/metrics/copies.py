@@ -77,14 +77,8 @@ def _with_mirror(found: Nearest, mirror: Tensor | None, train: Tensor, k: int) -
     return Nearest(distances, indices.gather(1, chosen))
 
 
-def _ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each a, the share of b above it, and of each b that of a below it; ties count half."""
-    above = _share_below(-a, -b)
-    below = _share_below(b, a)
-    return above, below
-
-
 def _share_below(values: Tensor, among: Tensor) -> Tensor:
+    """Of each value, the share of `among` below it; ties count half."""
     ordered = among.sort().values
     left = torch.searchsorted(ordered, values.contiguous())
     right = torch.searchsorted(ordered, values.contiguous(), right=True)
@@ -93,7 +87,7 @@ def _share_below(values: Tensor, among: Tensor) -> Tensor:
 
 def _chance_of_less(a: Tensor, b: Tensor) -> Estimate:
     """P(a < b), with DeLong's standard error."""
-    above, below = _ranks(a, b)
+    above, below = _share_below(-a, -b), _share_below(b, a)
     return Estimate(
         float(above.mean()), float((above.var() / len(a) + below.var() / len(b)).sqrt())
     )

@@ -29,7 +29,8 @@ def statistics_to_fid(a: Statistics, b: Statistics) -> float:
     """
     values, vectors = torch.linalg.eigh(a.covariance)
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
-    return _distance(a, b, root @ b.covariance @ root)
+    traces = a.covariance.trace() + b.covariance.trace()
+    return _distance(a.mean - b.mean, traces, root @ b.covariance @ root)
 
 
 def features_to_fid(samples: Tensor, reference: Statistics) -> float:
@@ -42,18 +43,16 @@ def features_to_fid(samples: Tensor, reference: Statistics) -> float:
     if count > width:
         return statistics_to_fid(features_to_statistics(samples), reference)
     samples = samples.double()
-    centred = samples - samples.mean(0)
-    own = Statistics(samples.mean(0), centred)
-    inner = centred @ reference.covariance @ centred.T / (count - 1)
-    trace = (centred**2).sum() / (count - 1)
-    return _distance(own, reference, inner, trace)
+    mean = samples.mean(0)
+    root = (samples - mean) / (count - 1) ** 0.5  # C_a = rootᵀ root
+    traces = (root**2).sum() + reference.covariance.trace()
+    return _distance(mean - reference.mean, traces, root @ reference.covariance @ root.T)
 
 
-def _distance(a: Statistics, b: Statistics, inner: Tensor, trace: Tensor | None = None) -> float:
-    """From a symmetric matrix with the eigenvalues of C_a C_b."""
+def _distance(apart: Tensor, traces: Tensor, inner: Tensor) -> float:
+    """From the means' difference, tr C_a + tr C_b, and a matrix with the eigenvalues of C_a C_b."""
     cross = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum()
-    traces = (a.covariance.trace() if trace is None else trace) + b.covariance.trace()
-    return float(((a.mean - b.mean) ** 2).sum() + traces - 2 * cross)
+    return float((apart**2).sum() + traces - 2 * cross)
 
 
 LEVELS = 4
