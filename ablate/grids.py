@@ -5,6 +5,7 @@ A grid is a float64 tensor of N noise levels s_{N-1} > … > s_1 > s_0 = 0.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -33,10 +34,32 @@ def uniform(process: Process, N: int) -> Tensor:
     return level(process, torch.arange(N - 1, -1, -1, dtype=torch.float64) / N)
 
 
-def geometric(process: Process, N: int, s_min: float) -> Tensor:
-    """N - 1 levels in geometric progression from s(1) to s_min, then 0."""
+def geometric(process: Process, N: int, s_min: float, cap: float | None = None) -> Tensor:
+    """N - 1 levels in geometric progression from s(1) to s_min, then 0.
+
+    cap: no step removes more variance than this. Where the progression would, at the top, levels
+    are evenly spaced in s² by `cap` instead, and what is left of them is geometric.
+    """
     s_max = float(level(process, torch.ones((), dtype=torch.float64)))
-    return _ending_at_zero(torch.logspace(0, 1, N - 1, s_min / s_max, dtype=torch.float64) * s_max)
+    even = 0 if cap is None else _even_steps(s_max**2, s_min**2, N - 2, cap)
+    top = (s_max**2 - torch.arange(even, dtype=torch.float64) * (cap or 0)).sqrt()
+    first = math.sqrt(s_max**2 - even * (cap or 0))
+    rest = torch.logspace(0, 1, N - 1 - even, s_min / first, dtype=torch.float64) * first
+    return _ending_at_zero(torch.cat([top, rest]))
+
+
+def _even_steps(highest: float, lowest: float, steps: int, cap: float) -> int:
+    """How many steps of `cap` to take before a geometric progression needs none larger."""
+    taken = torch.arange(steps, dtype=torch.float64)
+    left = highest - taken * cap
+    removed = left * (1 - (lowest / left) ** (1 / (steps - taken)))  # by its first step
+    fits = (left > lowest) & (removed <= cap)
+    if not fits.any():
+        raise ValueError(
+            f"cap = {cap:g}: {steps} steps of it do not take the variance from {highest:.4g} to"
+            f" {lowest:.4g}; {math.ceil((highest - lowest) / cap) + 2} levels would"
+        )
+    return int(fits.int().argmax())
 
 
 def karras(process: Process, N: int, s_min: float, rho: float = 7.0) -> Tensor:

@@ -28,6 +28,8 @@ def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
         return knob in SCHEDULE_KNOBS.get(chosen.get("schedule", "constant"), {knob})
     if knob == "s_min":
         return chosen.get("grid", "geometric") in GRIDS_WITH_FLOOR
+    if knob == "cap":
+        return bool(chosen.get("grid", "geometric") == "geometric")
     return True
 
 
@@ -50,6 +52,7 @@ class Settings(BaseModel):
     grid: Literal["uniform", "geometric", "karras"] = "geometric"
     levels: int = Field(50, ge=3, le=100_000)
     s_min: float | None = Field(None, gt=0)
+    cap: float | None = Field(None, gt=0)  # on the variance that a step removes
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
@@ -107,8 +110,9 @@ class Settings(BaseModel):
         if self.grid == "uniform":
             return grids.uniform(self.process, self.levels)
         floor = DEFAULT_FLOOR if self.s_min is None else self.s_min
-        make = grids.geometric if self.grid == "geometric" else grids.karras
-        return make(self.process, self.levels, floor)
+        if self.grid == "geometric":
+            return grids.geometric(self.process, self.levels, floor, self.cap)
+        return grids.karras(self.process, self.levels, floor)
 
     def noise_range(self) -> tuple[float, float]:
         """(highest, lowest) level that the network is asked for."""

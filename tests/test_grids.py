@@ -61,6 +61,40 @@ def test_geometric_has_one_ratio(process):
     torch.testing.assert_close(s[1:] / s[:-1], ratio.expand(18), rtol=1e-12, atol=0)
 
 
+@every_process
+@pytest.mark.parametrize("cap", [0.03, 0.05, 0.2])
+def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap):
+    s = geometric(process, 60, S_MIN, cap)
+    assert len(s) == 60
+    s_max = float(level(process, torch.ones(()).double()))
+    assert s[[0, -2, -1]].tolist() == pytest.approx([s_max, S_MIN, 0.0], rel=1e-13)
+    removed = -(s[:-1] ** 2).diff()
+    assert bool((removed <= cap * (1 + 1e-9)).all())
+    even = int((removed > cap * (1 - 1e-9)).sum())
+    torch.testing.assert_close(
+        removed[:even], torch.full((even,), cap, dtype=torch.float64), rtol=1e-9, atol=0
+    )
+    ratios = s[even + 1 : -1] / s[even:-2]
+    torch.testing.assert_close(ratios, ratios[:1].expand_as(ratios), rtol=1e-9, atol=0)
+    # and no fewer even steps would do: the progression one level earlier removes too much
+    if even:
+        before = s[even - 1] ** 2
+        ratio = (S_MIN**2 / before) ** (1 / (58 - even + 1))
+        assert before * (1 - ratio) > cap
+
+
+@every_process
+def test_a_wide_cap_changes_nothing(process):
+    assert torch.equal(geometric(process, 20, S_MIN, 10.0), geometric(process, 20, S_MIN))
+
+
+def test_a_cap_that_cannot_be_kept_is_refused():
+    """0.64 of variance in steps of 0.01: 64 of them, and the levels at both ends."""
+    with pytest.raises(ValueError, match=r"cap = 0.01: 38 steps .* 66 levels would"):
+        geometric(GBM(0.8), 40, S_MIN, 0.01)
+    assert len(geometric(GBM(0.8), 66, S_MIN, 0.01)) == 66
+
+
 @pytest.mark.parametrize("rho", [1.0, 3.0, 7.0])
 def test_karras_is_even_in_the_root(rho):
     gaps = (karras(GBM(0.8), 20, S_MIN, rho)[:-1] ** (1 / rho)).diff()

@@ -84,6 +84,7 @@ def test_a_grid_without_trials_is_the_whole_grid_in_order():
         (swapped("sigma = 0.8", "sigma = 0.8\ndelta = 0.1"), ["r = 0.5 and delta = 0.1", "one"]),
         (swapped("sigma = 0.8", "sigma = 0.8\nchi = 1.0"), ["chi is both fixed and searched"]),
         (swapped("sigma = 0.8", "sigma = 0.8\ns_min = 0.9"), ["0.9", "not below"]),
+        (swapped("sigma = 0.8", "sigma = 0.8\ncap = 0.01"), ["cap = 0.01", "66 levels would"]),
         (swapped("levels = 20", "levels = 1"), ["levels", "1"]),
         (swapped('sampler = "adls"', 'sampler = "pf-heun"'), ["chi", "no configuration"]),
         (swapped('sampler = "adls"', 'sampler = "nuts"'), ["sampler 'nuts' is unknown"]),
