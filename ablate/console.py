@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +21,9 @@ from rich.table import Table
 
 from ablate.record import Objective, StudyRecord, Trial
 from ablate.report.tables import varied
+
+if TYPE_CHECKING:
+    from ablate.evaluation import Evaluation
 
 console = Console(markup=False)  # a question may hold brackets
 
@@ -173,6 +177,41 @@ def print_portrait(
     print_table(["", "fid", "kid"], rows)
     told = ", ".join(f"{key} {value}" for key, value in protocol.items())
     console.print(told, highlight=False)
+
+
+@contextmanager
+def image_bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yields a function to be told of images as they are done; shows how many a second."""
+    began, done = time.perf_counter(), 0
+    with counting_bar(name, total, "images") as tick:
+
+        def told(images: int) -> None:
+            nonlocal done
+            done += images
+            rate = done / max(time.perf_counter() - began, 1e-9)
+            left = (total - done) / rate
+            tick(done, pace=f"{rate:,.{0 if rate > 20 else 1}f} images/s, {left / 60:.1f} min left")
+
+        yield told
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Every metric with its interval, then how it was measured and what is near."""
+    rows = [
+        (name, f"{found.value:.5g}", "{:.5g} to {:.5g}".format(*found.interval))
+        for name, found in evaluation.estimates().items()
+    ]
+    for space, copies in evaluation.neighbours.items():
+        for name, each in copies.measured().items():
+            low, high = each.estimate.interval
+            rows.append((f"nn_{space}_{name}", f"{each.value:.5g}", f"{low:.5g} to {high:.5g}"))
+        rows.append((f"nn_{space}_c_t", f"{copies.c_t:.3g}", "below -3 is copying"))
+    print_table([f"{evaluation.samples.name} against {evaluation.against}", "", "95 %"], rows)
+    for space, copies in evaluation.neighbours.items():
+        shown = ", ".join(map(str, copies.suspects[:20])) or "none"
+        console.print(f"suspected copies by {space}: {shown}", highlight=False)
+    told = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
+    console.print(", ".join(f"{key} {value}" for key, value in told.items()), highlight=False)
 
 
 def _with_interval(trial: Trial, metric: str) -> str:

@@ -35,10 +35,15 @@ class Extractor(NamedTuple):
 
 
 @torch.no_grad()
-def extract(extractor: Extractor, pixels: Tensor) -> Tensor:
-    """uint8 images, [N, C, H, W] -> features, [N, f], float32."""
-    parts = (extractor.prepare(part) for part in pixels.split(extractor.batch))
-    return torch.cat([extractor.net.features(part) for part in parts])
+def extract(
+    extractor: Extractor, pixels: Tensor, progress: Callable[[int], None] = lambda images: None
+) -> Tensor:
+    """uint8 images, [N, C, H, W] -> features, [N, f], float32; `progress` is told each batch."""
+    found = []
+    for part in pixels.split(extractor.batch):
+        found.append(extractor.net.features(extractor.prepare(part)))
+        progress(len(part))
+    return torch.cat(found)
 
 
 def save_extractor(path: Path, net: Classifier, card: dict[str, Any]) -> None:

@@ -12,10 +12,12 @@ from ablate.errors import UserError
 from ablate.extractor import Extractor, extract, find_extractor
 from ablate.home import Home
 from ablate.inits import INITS, PAPER_FITS, Source
+from ablate.metrics.protocol import Protocol
+from ablate.metrics.reference import Reference, measure
+from ablate.neighbourhood import Neighbourhood, neighbourhood
 from ablate.record import INTERVAL, summarise
 from ablate.samplers.noise import start_numbers
 from ablate.spec import Study
-from ablate.trial import Reference, make_reference, measure
 
 
 class Lab(NamedTuple):
@@ -25,11 +27,16 @@ class Lab(NamedTuple):
     reference: Reference
     source: Source
     device: str
+    neighbourhood: Neighbourhood  # of the training images
 
     @property
     def identity(self) -> str:
         """Hash of all that decides the study's results."""
         return self.study.identity(self.bundle.hash, self.extractor.hash)
+
+    def measure(self, features: torch.Tensor) -> dict[str, float]:
+        """Distances of a set of features to the reference."""
+        return {name: each.value for name, each in measure(features, self.reference).items()}
 
     @property
     def key(self) -> str:
@@ -43,8 +50,41 @@ def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:
     _check_noise_range(study, card)
     extractor = find_extractor(card.dataset, home.bundles, card.extractor)
     bundle = bundles.read(path)
-    reference = make_reference(bundle, extractor, study.reference, study.samples)
-    return Lab(study, bundle, extractor, reference, _source(study, bundle), device)
+    reference = make_reference(bundle, extractor, study)
+    source, features = _source(study, bundle), bundle.features
+    sides = features["train"], features["heldout"]
+    near = neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
+    return Lab(study, bundle, extractor, reference, source, device, near)
+
+
+def _training_images(card: bundles.Card) -> data.Dataset | None:
+    """The bundle's dataset, if it is on this machine and the same."""
+    try:
+        dataset = data.load(card.dataset)
+    except UserError:
+        return None
+    return dataset if dataset.hash() == card.dataset_hash else None
+
+
+SPLITS = {"train": "train", "test": "heldout"}
+"""Names of the splits, as the field has them and as bundles do."""
+
+
+def make_reference(bundle: bundles.Bundle, extractor: Extractor, study: Study) -> Reference:
+    """From the features that travel with the bundle; no dataset is needed."""
+    features = bundle.features[SPLITS[study.reference]]
+    protocol = Protocol(
+        extractor=extractor.name,
+        extractor_hash=extractor.hash,
+        resize=extractor.resize,
+        quantised=True,
+        reference=f"{bundle.card.dataset}/{study.reference}",
+        reference_hash=bundle.card.dataset_hash,
+        reference_count=len(features),
+        samples=study.samples,
+        seeds=len(study.seeds),
+    )
+    return Reference(features, protocol)
 
 
 def _check_noise_range(study: Study, card: bundles.Card) -> None:
@@ -80,15 +120,15 @@ def yardsticks(lab: Lab) -> dict[str, dict[str, float]]:
     Real held-out images are as good as it gets; Gaussians fitted to each class are what can be had
     without any network.
     """
-    other = "heldout" if lab.study.reference == "train" else "train"
-    images = lab.bundle.features[other]
+    other = "test" if lab.study.reference == "train" else "train"
+    images = lab.bundle.features[SPLITS[other]]
     count = min(lab.study.samples, len(images))
     real, fitted = [], []
     for seed in lab.study.seeds:
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-        real.append(measure(images[order[:count]], lab.reference))
-        fitted.append(measure(_without_network(lab, seed), lab.reference))
-    name = {"heldout": "held-out images", "train": "training images"}[other]
+        real.append(lab.measure(images[order[:count]]))
+        fitted.append(lab.measure(_without_network(lab, seed)))
+    name = {"test": "held-out images", "train": "training images"}[other]
     if count < lab.study.samples:  # MLflow takes neither brackets nor commas in a name
         name += f" - only {count}"
     found = {name: real, "class-gaussian without network": fitted}

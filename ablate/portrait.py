@@ -55,15 +55,16 @@ def portrait(
     device: str,
     progress: Callable[[], None] = lambda: None,
 ) -> Portrait:
-    lab = _lab(home, bundle, settings, samples, seed, device)
-    shared = (lab.bundle, lab.extractor, lab.reference, lab.source)
-    result = run_cell(*shared, settings, seed, samples, device, progress)
+    lab = lab_of_one(home, bundle, settings, samples, seed, device)
+    result = run_cell(lab, settings, seed, progress)
     picture.parent.mkdir(parents=True, exist_ok=True)
     save_grid(picture, result.drawing.pixels[:64], columns=16)
     return Portrait(result.metrics, yardsticks(lab), lab.reference.protocol._asdict())
 
 
-def _lab(home: Home, bundle: str, settings: Settings, samples: int, seed: int, device: str) -> Lab:
+def lab_of_one(
+    home: Home, bundle: str, settings: Settings, samples: int, seed: int, device: str
+) -> Lab:
     """A study of the one configuration, so that it is checked and measured as any other."""
     study = Study(
         name="portrait",

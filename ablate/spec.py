@@ -13,7 +13,10 @@ from pydantic import BaseModel, ValidationError
 from ablate.settings import Settings, listens
 from ablate.space import Domain, Model, Scalar
 
-METRICS = ("kid", "fid", "nfe", "seconds", "clamp_rate", "flip_rate")
+METRICS = (
+    *("kid", "fid", "precision", "recall", "density", "coverage"),
+    *("nfe", "seconds", "clamp_rate", "flip_rate"),
+)
 Method = Literal["grid", "random", "tpe", "qmc", "cmaes", "gp"]
 MOST_CORNERS = 2_000
 """Of a space, checked before anything runs: within a second."""
@@ -36,7 +39,7 @@ class Study(Model):
     seeds: tuple[int, ...]
     samples: int
     trials: int
-    reference: Literal["train", "heldout"]
+    reference: Literal["train", "test"]
     objectives: tuple[Objective, ...]
     fixed: dict[str, Scalar]
     search: dict[str, Domain]

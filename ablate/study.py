@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from torch import Tensor
 
 from ablate.files import locked
 from ablate.home import Home
@@ -24,6 +25,9 @@ from ablate.search import Entry, Ledger
 from ablate.settings import Settings
 from ablate.tracking import StudyRun, Tracker
 from ablate.trial import BATCH, KEPT_IMAGES, CellResult, run_cell
+
+MEASURED = ("kid", "fid", "precision", "recall", "density", "coverage")
+"""Distances to the reference, all by its protocol."""
 
 
 class Watcher(Protocol):
@@ -73,7 +77,8 @@ def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
 def _open_record(tracker: Tracker, lab: Lab) -> StudyRun:
     study, protocol = lab.study, lab.reference.protocol
     tags = _tags(lab) | {"ablate.budget": study.budget, "mlflow.note.content": study.question}
-    measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in ("fid", "kid")}
+    measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in MEASURED}
+    measured |= {f"nn_{space.name}": space.protocol() for space in lab.neighbourhood.spaces}
     documents = {"study.json": study.model_dump(mode="json"), "protocols.json": measured}
     return tracker.open_study(study.name, lab.key, tags, documents)
 
@@ -145,34 +150,43 @@ def _cell(
         run_id = record.open_cell(trial_run, number, seed, settings.knobs(), _tags(lab))
     calls = settings.nfe * -(-lab.study.samples // BATCH)
     with record.failing(run_id):
-        result = run_cell(
-            lab.bundle,
-            lab.extractor,
-            lab.reference,
-            lab.source,
-            settings,
-            seed,
-            lab.study.samples,
-            lab.device,
-            progress=lambda: watcher.advanced(share / calls),
-        )
+        result = run_cell(lab, settings, seed, lambda: watcher.advanced(share / calls))
         with shielded():
-            _record_cell(record, run_id, trial_run if seed == lab.study.seeds[0] else None, result)
+            shows = trial_run if seed == lab.study.seeds[0] else None
+            _record_cell(record, run_id, shows, result, _panel(lab, result))
     return result.metrics, result.reason
 
 
-def _record_cell(record: StudyRun, run_id: str, trial_run: str | None, result: CellResult) -> None:
-    """Metrics, pictures, features; the status last. A trial shows its first seed's samples."""
+def _panel(lab: Lab, result: CellResult) -> Tensor | None:
+    if result.reason is not None:
+        return None
+    return lab.neighbourhood.panel(result.drawing.pixels, result.neighbours)
+
+
+def _record_cell(
+    record: StudyRun,
+    run_id: str,
+    trial_run: str | None,
+    result: CellResult,
+    neighbours: Tensor | None,
+) -> None:
+    """Metrics, pictures, features; the status last. A trial shows its first seed's pictures."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         kept = result.drawing.pixels[:KEPT_IMAGES]
         save_grid(folder / "samples.png", kept, columns=16)
         strip = result.drawing.strip
         save_grid(folder / "trajectory.png", strip.flatten(0, 1), columns=strip.shape[1])
+        shown = ["samples.png"]
+        if neighbours is not None:
+            shown.append("neighbours.png")
+            columns = neighbours.shape[1]
+            save_grid(folder / "neighbours.png", neighbours.flatten(0, 1), columns)
         np.savez_compressed(folder / "images.npz", images=kept.numpy())
         np.savez_compressed(folder / "features.npz", features=result.features.numpy())
         if trial_run is not None:
-            record.log_picture(trial_run, folder / "samples.png")
+            for name in shown:
+                record.log_picture(trial_run, folder / name)
         record.log_files(run_id, folder)
     record.log(run_id, result.metrics)
     record.close(run_id, "diverged" if result.reason else "complete", result.reason)

@@ -40,7 +40,7 @@ class StudyFile(Model):
     method: Method = "tpe"
     seed: Seed = 0
     seeds: tuple[Seed, ...] = (0, 1, 2)
-    reference: Literal["train", "heldout"] = "train"
+    reference: Literal["train", "test"] = "train"
     objectives: tuple[Objective, ...] = (Objective(metric="kid"),)
     fixed: dict[str, Scalar] = Field(default_factory=dict)
     search: dict[str, Annotated[Domain, BeforeValidator(short_form)]]

@@ -16,11 +16,9 @@ from torch import Tensor
 from ablate import inits
 from ablate.bundle import Bundle, Model
 from ablate.data import to_pixels
-from ablate.errors import UserError
-from ablate.extractor import Extractor, extract
-from ablate.metrics.frechet import Statistics, features_to_statistics, statistics_to_fid
-from ablate.metrics.kernel import features_to_kid, mean_of_pairs
-from ablate.metrics.protocol import Protocol
+from ablate.extractor import extract
+from ablate.lab import Lab
+from ablate.metrics.copies import Copies
 from ablate.samplers.drive import FLIP_SHARE, Drawn, Limits, drive
 from ablate.samplers.kernel import Denoiser
 from ablate.samplers.noise import StepNoise, start_numbers
@@ -29,15 +27,6 @@ from ablate.settings import Settings
 BATCH = 128
 KEPT_IMAGES = 64
 STRIP_ROWS, STRIP_FRAMES = 4, 10
-
-
-class Reference(NamedTuple):
-    """The set of real images that samples are measured against."""
-
-    features: Tensor  # [M, f]
-    statistics: Statistics
-    within: float  # its own part of KID
-    protocol: Protocol
 
 
 class Drawing(NamedTuple):
@@ -53,37 +42,8 @@ class CellResult(NamedTuple):
     metrics: dict[str, float]
     drawing: Drawing
     features: Tensor  # float16, [N, f]
+    neighbours: dict[str, Copies]  # in the training set, by space; empty if diverged
     reason: str | None
-
-
-def make_reference(bundle: Bundle, extractor: Extractor, split: str, samples: int) -> Reference:
-    """From the features that travel with the bundle; no dataset is needed."""
-    if bundle.card.extractor != extractor.hash:
-        raise UserError(
-            f"bundle {bundle.card.name}: its features were made by extractor"
-            f" {bundle.card.extractor}, not by {extractor.name} {extractor.hash}"
-        )
-    features = bundle.features[split]
-    protocol = Protocol(
-        extractor=extractor.name,
-        extractor_hash=extractor.hash,
-        resize=extractor.resize,
-        quantised=True,
-        reference=f"{bundle.card.dataset}/{split}",
-        reference_hash=bundle.card.dataset_hash,
-        reference_count=len(features),
-        samples=samples,
-    )
-    return Reference(features, features_to_statistics(features), mean_of_pairs(features), protocol)
-
-
-def measure(features: Tensor, reference: Reference) -> dict[str, float]:
-    """FID and KID of one set of samples."""
-    statistics = features_to_statistics(features)
-    return {
-        "fid": statistics_to_fid(statistics, reference.statistics),
-        "kid": features_to_kid(features, reference.features, reference.within),
-    }
 
 
 def draw(
@@ -156,19 +116,11 @@ def _drawing(drawn: list[Drawn], samples: int) -> Drawing:
 
 
 def run_cell(
-    bundle: Bundle,
-    extractor: Extractor,
-    reference: Reference,
-    source: inits.Source,
-    settings: Settings,
-    seed: int,
-    samples: int,
-    device: str = "cpu",
-    progress: Callable[[], None] = lambda: None,
+    lab: Lab, settings: Settings, seed: int, progress: Callable[[], None] = lambda: None
 ) -> CellResult:
     """The unit of work. A diverged cell has a reason and no distances."""
     began = time.perf_counter()
-    drawing = draw(bundle, source, settings, seed, samples, device, progress)
+    drawing = draw(lab.bundle, lab.source, settings, seed, lab.study.samples, lab.device, progress)
     seconds = time.perf_counter() - began
     metrics = {
         "nfe": float(drawing.nfe),
@@ -177,7 +129,10 @@ def run_cell(
         "flip_rate": drawing.flip_rate,
         "diverged": float(drawing.reason is not None),
     }
-    features = extract(extractor, drawing.pixels)
+    features, neighbours = extract(lab.extractor, drawing.pixels), {}
     if drawing.reason is None:
-        metrics |= measure(features, reference)
-    return CellResult(metrics, drawing, features.half(), drawing.reason)
+        neighbours = lab.neighbourhood.find(drawing.pixels)
+        metrics |= lab.measure(features)
+        for space, found in neighbours.items():
+            metrics |= found.values(space)
+    return CellResult(metrics, drawing, features.half(), neighbours, drawing.reason)

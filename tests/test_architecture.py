@@ -21,13 +21,13 @@ LAYERS = {
     FOUNDATION: "__init__ errors files home interrupts record",
     MATHS: "processes grids oracles moments inits losses samplers",
     LEARNT: (
-        "nets data ema optimiser recipe bundle resize extractor inception objective checkpoint"
-        " parallel learner course train train_features"
+        "nets data image_files ema optimiser recipe bundle resize extractor inception objective"
+        " checkpoint parallel learner course train train_features"
     ),
     MEASURED: "metrics",
     EXPERIMENT: (
         "settings space spec study_file trial lab search tracking study provenance pictures"
-        " build portrait importing training_log"
+        " build portrait importing training_log neighbourhood evaluation"
     ),
     TOLD: "report",
     COMMAND: "cli console device ui __main__",
@@ -38,7 +38,10 @@ LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split(
 HOMES = {
     "optuna": {"search"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.writer"},
-    "typer": {"cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"},
+    "typer": {
+        *("cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"),
+        *("cli.evaluate", "cli.features"),
+    },
     "matplotlib": {"report.plots"},
     "seaborn": {"report.plots"},
     "rich": {"console"},

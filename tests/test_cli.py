@@ -13,6 +13,7 @@ from tests.studies import ablate
 
 COMMANDS = [
     *("study", "results", "list", "show", "report", "ui", "train", "train-features"),
+    *("evaluate", "features", "features compute", "features import"),
     *("data", "data get", "bundle", "bundle list", "bundle show", "bundle sample", "bundle import"),
 ]
 

@@ -7,7 +7,7 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from ablate.metrics.copies import find_copies
+from ablate.metrics.copies import find_copies, make_control
 from ablate.metrics.neighbours import nearest
 from tests.beds import normal
 
@@ -29,16 +29,17 @@ def flat(x: Tensor) -> Tensor:
 
 def look(samples: Tensor, mirrored: bool = False):
     mirror = flat(samples.flip(3)) if mirrored else None
-    return find_copies(flat(samples), flat(TRAIN), flat(HELDOUT), mirror=mirror)
+    control = make_control(flat(TRAIN), flat(HELDOUT))
+    return find_copies(flat(samples), flat(TRAIN), control, mirror=mirror)
 
 
 def test_fresh_images_are_not_suspect():
     """As near to the training set as held-out ones, to within three standard errors."""
     found = look(FRESH)
     assert found.suspects == []
-    assert abs(found.closer.value - 0.5) < 3 * found.closer.error
+    assert abs(found.closer.value - 0.5) < 3 * found.closer.estimate.error
     assert abs(found.c_t) < 3
-    assert found.authentic == pytest.approx(found_by_hand(FRESH), abs=1e-12)
+    assert found.authentic.value == pytest.approx(found_by_hand(FRESH), abs=1e-12)
 
 
 def found_by_hand(samples: Tensor) -> float:
@@ -67,7 +68,7 @@ def test_a_generator_that_copies_is_told_by_the_statistics():
     found = look(copies)
     assert found.c_t < -3
     assert found.closer.value > 0.99
-    assert found.authentic < 0.05
+    assert found.authentic.value < 0.05
     assert len(found.suspects) == 200
     far = look(FRESH * 3)
     assert far.c_t > 3
@@ -91,5 +92,17 @@ def test_neighbours_come_in_order_and_are_true():
     assert bool((found.samples.distances.diff(dim=1) >= 0).all())
 
 
-def test_means_are_named_for_the_record():
-    assert look(FRESH).means()["nn_suspects"] == 0
+def test_errors_are_those_of_a_share_and_of_two_samples():
+    """A share p of n has the error √(p (1 - p)/(n - 1)), P(a < b) DeLong's, by his sums."""
+    found = look(FRESH)
+    measured = found.measured()
+    share = found.authentic.value
+    expected = (share * (1 - share) / (len(FRESH) - 1)) ** 0.5
+    assert measured["authentic"].estimate.error == pytest.approx(expected, rel=1e-9)
+    a, b = found.samples.distances[:, 0], found.heldout
+    less = (a[:, None] < b[None, :]).double()
+    expected = float((less.mean(1).var() / len(a) + less.mean(0).var() / len(b)).sqrt())
+    assert measured["closer"].estimate.error == pytest.approx(expected, rel=1e-9)
+    named = found.values("pixel")
+    assert named["nn_pixel_authentic"] == share
+    assert named["nn_pixel_suspects"] == 0

@@ -92,7 +92,7 @@ def test_features_tell_real_images_from_others(shipped: Extractor, digits: Datas
     reference, pixels = extract(shipped, digits.train.pixels), digits.heldout.pixels
 
     def distance(images: Tensor) -> float:
-        return features_to_kid(extract(shipped, images), reference)
+        return features_to_kid(extract(shipped, images), reference).value
 
     assert distance(pixels.flip(2)) > 20 * abs(distance(pixels))
     assert distance(pixels[:, :, [1, 0, 3, 2, 5, 4, 7, 6]]) > 20 * abs(distance(pixels))

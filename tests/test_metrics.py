@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from ablate.errors import UserError
-from ablate.metrics.estimate import Estimate
+from ablate.metrics import kernel
+from ablate.metrics.estimate import Estimate, paired_difference
 from ablate.metrics.frechet import (
     Statistics,
     features_to_fid,
-    features_to_fid_infinity,
     features_to_statistics,
+    measure_fid,
+    measure_fid_infinity,
     statistics_to_fid,
 )
-from ablate.metrics.kernel import features_to_kid, features_to_kid_estimate, mean_of_pairs
+from ablate.metrics.kernel import features_to_kid, kid_of_subsets, within
 from ablate.metrics.protocol import Protocol, require_same
 from tests.beds import generator, normal
 
@@ -137,7 +139,8 @@ def infinity_of(
     mixing = normal((width, width), 3) / width**0.5
     a, b = (normal((count, width), 1000 * seed + k) @ mixing for k in (1, 2))
     a = a + shift / width**0.5
-    return features_to_fid_infinity(a, b), features_to_fid(a, features_to_statistics(b))
+    found = measure_fid_infinity(a, b).estimate
+    return found, features_to_fid(a, features_to_statistics(b))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.8])
@@ -153,6 +156,89 @@ def test_fid_infinity_is_unbiased_where_fid_is_not(shift):
     assert min(plain) - shift**2 > 10 * error
     covered = sum(abs(each.value - shift**2) < 2 * each.error for each in found)
     assert covered >= 36
+
+
+def moved(a: Statistics, x: Tensor, step: float) -> Statistics:
+    """A share `step` of the set's mass moved onto x."""
+    apart = x - a.mean
+    grown = a.covariance + step * (torch.outer(apart, apart) - a.covariance)
+    return Statistics(a.mean + step * apart, grown)
+
+
+@pytest.mark.parametrize("count", [9, 40])
+def test_influence_on_fid_is_its_derivative(count):
+    """By central differences, step h = 1e-3: their error is h² of the third derivative (that of a
+    root, some 1e2 where a slope is 10), and rounding's 1e-8 in the root of a zero eigenvalue over
+    2 h: both below 1e-3 of the largest slope. With fewer samples than features only the reference's
+    can be told so: C_a has no room to move where it is zero."""
+    samples, reference = features(count, 12, 5).double(), features(60, 12, 7).double()
+    a, b = features_to_statistics(samples), features_to_statistics(reference)
+    found = measure_fid(samples, reference, b)
+    assert found.value == pytest.approx(statistics_to_fid(a, b), rel=1e-6)
+
+    def slopes(rows: Tensor, fid) -> Tensor:
+        h = 1e-3
+        return torch.tensor([(fid(x, h) - fid(x, -h)) / (2 * h) for x in rows]).double()
+
+    sides = {"reference": slopes(reference, lambda x, h: features_to_fid(samples, moved(b, x, h)))}
+    if count > 12:
+        sides["samples"] = slopes(samples, lambda x, h: statistics_to_fid(moved(a, x, h), b))
+    for side, expected in sides.items():
+        mine = getattr(found, side)
+        apart = (mine - mine.mean()) - (expected - expected.mean())
+        assert float(apart.abs().max()) < 1e-3 * float(expected.abs().max())
+
+
+def test_the_two_routes_to_influence_agree():
+    """Just below and just above as many samples as features, one sample more or less apart."""
+    samples, reference = features(13, 12, 5), features(60, 12, 7)
+    known = features_to_statistics(reference)
+    more, fewer = (measure_fid(samples[:n], reference, known) for n in (13, 12))
+    assert torch.corrcoef(torch.stack([more.reference, fewer.reference]))[0, 1] > 0.9
+    assert torch.corrcoef(torch.stack([more.samples[:12], fewer.samples]))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(("count", "width"), [(200, 16), (60, 96)])
+def test_fids_standard_error_is_its_spread(count, width):
+    """100 repetitions: a variance of 100 has an error of √(2/99) = 14 %, four of them either way;
+    second order adds to the spread, so that errors up to a quarter too small are let through."""
+    mixing = normal((width, width), 3) / width**0.5
+    values, squares = [], []
+    for seed in range(100):
+        a = normal((count, width), 2 * seed) @ mixing + 0.3
+        b = 1.2 * normal((3 * count, width), 2 * seed + 1) @ mixing
+        found = measure_fid(a, b, features_to_statistics(b)).estimate
+        values.append(found.value)
+        squares.append(found.error**2)
+    ratio = sum(squares) / 100 / float(torch.tensor(values, dtype=torch.float64).var())
+    assert 0.75**2 * (1 - 4 * 0.14) < ratio < 1 + 4 * 0.14
+
+
+@pytest.mark.parametrize("metric", ["fid", "kid"])
+def test_paired_differences_are_sharper_and_honest(metric):
+    """Two generators that share random numbers, 100 times: the error told is the spread's (both as
+    above), and many times smaller than that of two that do not."""
+    shared, apart, values = [], [], []
+    for seed in range(100):
+        z, b = normal((150, 12), 2 * seed), normal((400, 12), 2 * seed + 1)
+        known = features_to_statistics(b)
+        first, second = (
+            measure_fid(x, b, known) if metric == "fid" else features_to_kid(x, b)
+            for x in (1.3 * z + 0.4, 1.33 * z + 0.42)
+        )
+        found = paired_difference(first, second)
+        values.append(found.value)
+        shared.append(found.error**2)
+        apart.append(first.estimate.error**2 + second.estimate.error**2)
+    spread = float(torch.tensor(values, dtype=torch.float64).var())
+    assert 0.75**2 * (1 - 4 * 0.14) < sum(shared) / 100 / spread < 1 + 4 * 0.14 + 1
+    assert sum(apart) > 20 * sum(shared)
+
+
+def test_what_is_not_paired_is_refused():
+    one, other = (features_to_kid(features(n, 5, n), features(9, 5, 1)) for n in (12, 13))
+    with pytest.raises(ValueError, match="12 and 13 samples"):
+        paired_difference(one, other)
 
 
 # --- kernel -------------------------------------------------------------------------------------
@@ -174,7 +260,7 @@ def brute_force(a: Tensor, b: Tensor) -> float:
 
 def test_kid_is_the_double_sum():
     a, b = features(12, 5, 21), 1.4 * features(9, 5, 23)
-    assert features_to_kid(a, b) == pytest.approx(brute_force(a, b), rel=1e-10)
+    assert features_to_kid(a, b).value == pytest.approx(brute_force(a, b), rel=1e-10)
 
 
 def test_kid_agrees_with_torchmetrics():
@@ -189,7 +275,7 @@ def test_kid_agrees_with_torchmetrics():
     metric.update(a.view(-1, 1, 4, 6), real=False)
     with torch.random.fork_rng(devices=[]):  # it shuffles by the global generator
         expected = float(metric.compute()[0])
-    assert features_to_kid(a, b) == pytest.approx(expected, rel=1e-10)
+    assert features_to_kid(a, b).value == pytest.approx(expected, rel=1e-10)
 
 
 def test_kid_is_unbiased():
@@ -198,7 +284,7 @@ def test_kid_is_unbiased():
     Also the check of the check: with the diagonal left in (the biased form) the mean is far off.
     """
     sets = [(normal((20, 8), 2 * i), normal((30, 8), 2 * i + 1)) for i in range(200)]
-    values = torch.tensor([features_to_kid(a, b) for a, b in sets]).double()
+    values = torch.tensor([features_to_kid(a, b).value for a, b in sets]).double()
     error = float(values.std()) / math.sqrt(len(values))
     assert abs(float(values.mean())) < 4 * error
     # k(a, a) has mean E(‖a‖²/f + 1)³ ≥ 8 where pairs have about 1: each set adds some 7/n
@@ -208,15 +294,36 @@ def test_kid_is_unbiased():
 def test_kid_grows_with_the_distance():
     """A shift of every feature by 0.5 is far outside the noise of zero."""
     a, b = normal((100, 8), 31), normal((100, 8), 32)
-    shifts = [features_to_kid(a + shift, b) for shift in (0.0, 0.5, 1.0)]
+    shifts = [features_to_kid(a + shift, b).value for shift in (0.0, 0.5, 1.0)]
     assert shifts[1] > 10 * abs(shifts[0])
     assert shifts[2] > shifts[1]
 
 
 def test_known_part_of_the_reference_changes_nothing():
     a, b = features(40, 8, 33), features(50, 8, 35)
-    assert features_to_kid(a, b, mean_of_pairs(b)) == features_to_kid(a, b)
-    assert features_to_kid(a, b, mean_of_pairs(b) + 1) == pytest.approx(features_to_kid(a, b) + 1)
+    known, found = features_to_kid(a, b, within(b)), features_to_kid(a, b)
+    assert known.estimate == found.estimate
+    assert torch.equal(known.reference, found.reference)
+
+
+def test_kid_in_pieces_is_kid(monkeypatch: pytest.MonkeyPatch):
+    """Rows of the kernel a few at a time: sums in another order, rounding of 1e-16 of each."""
+    a, b = features(40, 8, 33), features(50, 8, 35)
+    whole = features_to_kid(a, b)
+    monkeypatch.setattr(kernel, "PIECE", 7)
+    parts = features_to_kid(a, b)
+    assert parts.estimate == pytest.approx(whole.estimate, rel=1e-11)
+    torch.testing.assert_close(parts.samples, whole.samples, rtol=1e-10, atol=1e-12)
+
+
+def test_kid_of_one_whole_subset_is_kid():
+    a, b = features(40, 8, 33), features(50, 8, 35)
+    found = kid_of_subsets(a, b, generator(1), subsets=3, size=50)
+    assert found.value == pytest.approx(features_to_kid(a, b).value, rel=1e-10)
+    assert found.error < 1e-10 * abs(found.value)
+    small = kid_of_subsets(a, b, generator(1), subsets=40, size=20)
+    assert small.error > 0
+    assert small == kid_of_subsets(a, b, generator(1), subsets=40, size=20)
 
 
 def test_distances_do_not_depend_on_order_or_batch():
@@ -224,7 +331,8 @@ def test_distances_do_not_depend_on_order_or_batch():
     a, b = features(70, 12, 37), 1.2 * features(90, 12, 39)
     mixed_a = a[torch.randperm(70, generator=generator(1))]
     mixed_b = b[torch.randperm(90, generator=generator(2))]
-    assert features_to_kid(mixed_a, mixed_b) == pytest.approx(features_to_kid(a, b), rel=1e-9)
+    mixed_kid = features_to_kid(mixed_a, mixed_b).value
+    assert mixed_kid == pytest.approx(features_to_kid(a, b).value, rel=1e-9)
     fid = statistics_to_fid(features_to_statistics(a), features_to_statistics(b))
     mixed = statistics_to_fid(features_to_statistics(mixed_a), features_to_statistics(mixed_b))
     assert mixed == pytest.approx(fid, rel=1e-9)
@@ -234,15 +342,10 @@ def test_distances_do_not_depend_on_order_or_batch():
 def test_distances_are_computed_in_float64(dtype):
     """Features stored short are first made long: no sum is taken in their own precision."""
     a, b = features(60, 12, 41).to(dtype), features(60, 12, 43).to(dtype)
-    assert features_to_kid(a, b) == features_to_kid(a.double(), b.double())
-    assert mean_of_pairs(a) == mean_of_pairs(a.double())
+    assert features_to_kid(a, b).estimate == features_to_kid(a.double(), b.double()).estimate
+    assert within(a).pairs == within(a.double()).pairs
     short, long = features_to_statistics(a), features_to_statistics(a.double())
     assert all(torch.equal(x, y) for x, y in zip(short, long, strict=True))
-
-
-def test_kids_estimate_is_kid():
-    a, b = features(30, 8, 1), features(50, 8, 2)
-    assert features_to_kid_estimate(a, b).value == pytest.approx(features_to_kid(a, b), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -256,9 +359,9 @@ def test_kids_standard_error_covers_at_its_rate(count, reference, shift):
     interval's and moves the rate by less than a percent.
     """
     found = [
-        features_to_kid_estimate(
+        features_to_kid(
             normal((count, 16), 2 * seed) + shift, normal((reference, 16), 2 * seed + 1)
-        )
+        ).estimate
         for seed in range(200)
     ]
     values = torch.tensor([each.value for each in found], dtype=torch.float64)
@@ -271,8 +374,8 @@ def test_kids_standard_error_covers_at_its_rate(count, reference, shift):
 
 # --- protocol -----------------------------------------------------------------------------------
 
-PROTOCOL = Protocol("digits-features", "6fe1", "none", True, "digits/train", "ca7d", 1438, 1000)
-OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/heldout", "0000", 359, 999)
+PROTOCOL = Protocol("digits-features", "6fe1", "none", True, "digits/train", "ca7d", 1438, 1000, 1)
+OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/test", "0000", 359, 999, 3)
 
 
 @pytest.mark.parametrize("field", Protocol._fields)
@@ -289,7 +392,7 @@ def test_every_field_counts(field):
 def test_equal_protocols_are_let_through_and_the_hash_is_pinned():
     """The hash stands in MLflow beside old numbers: it must not change from version to version."""
     require_same(PROTOCOL, Protocol(*PROTOCOL))
-    assert Protocol(*PROTOCOL).hash == PROTOCOL.hash == "270537cd"
+    assert Protocol(*PROTOCOL).hash == PROTOCOL.hash == "0e627a1e"
 
 
 def test_all_that_differs_is_said_at_once():

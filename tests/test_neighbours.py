@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ablate.metrics import coverage as coverages
 from ablate.metrics import neighbours
-from ablate.metrics.coverage import features_to_coverage
+from ablate.metrics.coverage import features_to_coverage, radii
 from ablate.metrics.neighbours import nearest
 from tests.beds import normal
 
@@ -57,6 +57,11 @@ def test_far_from_the_origin_neighbours_are_still_found():
     assert torch.equal(found.indices[:, 0], torch.arange(40))
 
 
+def means(samples: Tensor, real: Tensor, k: int = 5) -> dict[str, float]:
+    found = features_to_coverage(samples, real, k).measured()
+    return {name: each.value for name, each in found.items()}
+
+
 def brute_force(samples: Tensor, real: Tensor, k: int) -> dict[str, float]:
     """By the definitions of the two papers, one pair at a time."""
     table = distances(samples, real)
@@ -74,7 +79,7 @@ def brute_force(samples: Tensor, real: Tensor, k: int) -> dict[str, float]:
 @pytest.mark.parametrize("k", [1, 3])
 def test_coverage_by_its_definitions(piece: int, k: int):
     samples, real = 0.8 * normal((30, 5), 5) + 0.4, normal((41, 5), 6)
-    found = features_to_coverage(samples, real, k).means()
+    found = means(samples, real, k)
     assert found == pytest.approx(brute_force(samples, real, k), abs=1e-12)
     assert 0.1 < found["precision"] < 1  # nothing here is decided by being all or none
     assert 0.1 < found["recall"] < 1
@@ -85,12 +90,25 @@ def test_what_they_tell_apart():
     far away has nothing."""
     two = torch.cat([normal((150, 4), 7), normal((150, 4), 8) + 20])
     again = torch.cat([normal((150, 4), 9), normal((150, 4), 10) + 20])
-    whole = features_to_coverage(again, two).means()
-    one = features_to_coverage(again[:150].repeat(2, 1) + 0.1 * normal((300, 4), 11), two).means()
-    none = features_to_coverage(again + 500, two).means()
+    whole = means(again, two)
+    one = means(again[:150].repeat(2, 1) + 0.1 * normal((300, 4), 11), two)
+    none = means(again + 500, two)
     assert whole["precision"] > 0.9
     assert whole["coverage"] > 0.9
     assert one["precision"] > 0.9
     assert 0.3 < one["coverage"] <= 0.5
     assert one["recall"] <= 0.5
     assert none == {"precision": 0.0, "recall": 0.0, "density": 0.0, "coverage": 0.0}
+
+
+def test_known_radii_change_nothing():
+    samples, real = normal((30, 5), 12), normal((41, 5), 13)
+    known = features_to_coverage(samples, real, 3, radii(real, 3))
+    pairs = zip(known, features_to_coverage(samples, real, 3), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_each_error_is_over_the_set_that_the_mean_is_over():
+    found = features_to_coverage(normal((30, 5), 14), normal((41, 5), 15), 3).measured()
+    assert [len(found[name].samples) for name in ("precision", "density")] == [30, 30]
+    assert [len(found[name].reference) for name in ("recall", "coverage")] == [41, 41]

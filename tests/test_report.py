@@ -178,6 +178,20 @@ def test_the_pareto_front_leaves_oracles_out() -> None:
     assert column(tables.pareto(record), "rank") == [2, 4]
 
 
+def test_metrics_measured_alike_share_a_column(record: StudyRecord) -> None:
+    alike = dict.fromkeys(("fid", "recall"), record.protocols["fid"])
+    table = tables.protocols(record._replace(protocols={**record.protocols, **alike}))
+    assert [column.label for column in table.header] == ["", "KID", "FID, recall"]
+
+
+def test_neighbours_have_a_table_of_their_own(record: StudyRecord) -> None:
+    assert "neighbours" not in render.all_tables(record)
+    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in record.trials]
+    told = render.all_tables(record._replace(trials=trials))
+    assert "NN feature C_T" in [column.label for column in told["neighbours"].header]
+    assert "NN feature C_T" not in [column.label for column in told["measures"].header]
+
+
 def test_protocols_and_provenance(record: StudyRecord) -> None:
     table = tables.protocols(record)
     assert ("reference count", 10000, 10000) in table.rows

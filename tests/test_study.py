@@ -251,7 +251,7 @@ def test_a_failed_trial_keeps_its_reason_and_the_study_goes_on(
     lab, real = lab_of(make_root(tmp_path, tiny_bundle)), runner.run_cell
 
     def broken(*arguments: object, **named: object) -> object:
-        if arguments[4].relative_step == 0.75:
+        if arguments[1].relative_step == 0.75:
             raise RuntimeError("no memory left")
         return real(*arguments, **named)
 

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from ablate import bundle as bundles
+from ablate import data
+from ablate.data import load
 from ablate.errors import UserError
 from ablate.inits import Source, class_average
 from ablate.lab import prepare, yardsticks
@@ -56,15 +58,50 @@ def test_the_strip_ends_with_the_result(bundle: bundles.Bundle):
 def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_path: Path):
     lab = lab_of(make_root(tmp_path, tiny_bundle))
     wild = adls(sampler="asams", r=60.0)
-    result = run_cell(lab.bundle, lab.extractor, lab.reference, lab.source, wild, 0, 16)
+    result = run_cell(lab, wild, 0)
     assert result.reason is not None
     assert "fid" not in result.metrics
     assert result.metrics["nfe"] < wild.nfe
-    tame = run_cell(lab.bundle, lab.extractor, lab.reference, lab.source, adls(), 0, 16)
+    tame = run_cell(lab, adls(), 0)
     assert tame.reason is None
-    assert {"fid", "kid", "nfe", "seconds", "clamp_rate", "flip_rate", "diverged"} == set(
-        tame.metrics
-    )
+    assert set(tame.metrics) == {
+        *("fid", "kid", "precision", "recall", "density", "coverage"),
+        *("nfe", "seconds", "clamp_rate", "flip_rate", "diverged"),
+        *(f"nn_{space}_{name}" for space in ("feature", "pixel") for name in NEIGHBOURS),
+    }
+
+
+NEIGHBOURS = ("distance", "heldout", "closer", "authentic", "c_t", "suspects")
+
+
+def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path: Path):
+    """In pixels by brute force; the panel shows the nearest samples, each beside its ten."""
+    lab = lab_of(make_root(tmp_path, tiny_bundle))
+    result = run_cell(lab, adls(), 0)
+    digits = load("digits").train.pixels
+    flat = (result.drawing.pixels.flatten(1).double(), digits.flatten(1).double())
+    distances, indices = torch.cdist(*flat).topk(10, largest=False)
+    found = result.neighbours["pixel"].samples
+    torch.testing.assert_close(found.distances.double(), distances, rtol=1e-4, atol=0)
+    shown = lab.neighbourhood.panel(result.drawing.pixels, result.neighbours)
+    nearest = int(distances[:, 0].argmin())
+    assert torch.equal(shown[0, 0], result.drawing.pixels[nearest])
+    assert torch.equal(shown[0, 1], digits[indices[nearest, 0]])
+    assert shown.shape == (8, 11, 1, 8, 8)
+
+
+def test_without_the_dataset_neighbours_are_told_by_features(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def missing(name: str) -> None:
+        raise UserError(f"dataset {name}: not here")
+
+    monkeypatch.setattr(data, "load", missing)
+    lab = lab_of(make_root(tmp_path, tiny_bundle))
+    result = run_cell(lab, adls(), 0)
+    assert set(result.neighbours) == {"feature"}
+    shown = lab.neighbourhood.panel(result.drawing.pixels, result.neighbours)
+    assert shown.shape == (1, 8, 1, 8, 8)
 
 
 def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
@@ -72,7 +109,7 @@ def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
     assert set(found) == {"held-out images", "class-gaussian without network"}
     real, fitted = found.values()
     assert real["kid"] < fitted["kid"]
-    assert {"fid", "kid", "fid.interval", "kid.interval"} == set(real)
+    assert {"fid", "kid", "recall", "fid.interval", "kid.interval"} < set(real)
 
 
 def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path):
@@ -80,7 +117,7 @@ def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_
     text = TEXT.format(method="grid", trials=4)
     many = prepare(parse(text.replace("samples = 40", "samples = 400"), "t", "quick"), Home(root))
     assert "held-out images - only 359" in yardsticks(many)
-    other = text.replace("seeds = [0, 1]", 'seeds = [0, 1]\nreference = "heldout"')
+    other = text.replace("seeds = [0, 1]", 'seeds = [0, 1]\nreference = "test"')
     assert "training images" in yardsticks(prepare(parse(other, "t", "quick"), Home(root)))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ablate.metrics.estimate import Estimate
+from ablate.metrics.estimate import Measured, mean_of, mean_over_reference
 from ablate.metrics.neighbours import Nearest, nearest
 
 K = 10
@@ -26,43 +26,76 @@ MARGIN = 0.5
 class Copies(NamedTuple):
     samples: Nearest  # the k nearest training images of each sample
     heldout: Tensor  # distance of each held-out image to its nearest, [H]
-    closer: Estimate  # chance that a sample is nearer than a held-out image; 0.5 if all is well
+    closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 if all is well
     c_t: float  # the same as a z-score (Meehan et al. 2020): below -3 is copying
-    authentic: float  # share whose neighbour has a nearer one in the training set (AuthPct)
+    authentic: Measured  # share whose neighbour has a nearer one in the training set (AuthPct)
     suspects: list[int]  # samples to look at, nearest first
 
-    def means(self) -> dict[str, float]:
-        distances = self.samples.distances[:, 0]
+    def measured(self) -> dict[str, Measured]:
+        """All but C_T, a z-score, and the suspects, a list: these have no error of their own."""
         return {
-            "nn_distance": float(distances.mean()),
-            "nn_distance_heldout": float(self.heldout.mean()),
-            "nn_closer": self.closer.value,
-            "nn_c_t": self.c_t,
-            "nn_authentic": self.authentic,
-            "nn_suspects": float(len(self.suspects)),
+            "distance": mean_of(self.samples.distances[:, 0]),
+            "heldout": mean_over_reference(self.heldout),
+            "closer": self.closer,
+            "authentic": self.authentic,
+        }
+
+    def values(self, space: str) -> dict[str, float]:
+        """Every number by its name in a record: nn_feature_distance and so on."""
+        found = {name: each.value for name, each in self.measured().items()}
+        found |= {"c_t": self.c_t, "suspects": float(len(self.suspects))}
+        return {f"nn_{space}_{name}": value for name, value in found.items()}
+
+
+class Control(NamedTuple):
+    """What real images that the network never saw have; worth computing once."""
+
+    distances: Tensor  # of each held-out image to its nearest training image, [H]
+    limit: float  # a sample nearer than this is suspect
+
+
+def make_control(train: Tensor, heldout: Tensor) -> Control:
+    distances = nearest(heldout, train).distances[:, 0]
+    limit = MARGIN * torch.quantile(distances.double(), SUSPECT_SHARE)
+    return Control(distances, float(limit))
+
+
+class Space(NamedTuple):
+    """Where images are near or far: pixels, or an extractor's features."""
+
+    name: str  # pixel or feature
+    train: Tensor  # what could have been copied, [M, d]
+    control: Control
+    mirrored: bool  # the dataset was, in training: a mirrored copy is a copy too
+
+    def protocol(self) -> dict[str, str | int]:
+        """How the numbers of this space are measured, in words for a record."""
+        return {
+            "space": self.name,
+            "training images": len(self.train),
+            "held-out images": len(self.control.distances),
+            "mirrored too": str(self.mirrored),
         }
 
 
 def find_copies(
-    samples: Tensor, train: Tensor, heldout: Tensor, k: int = K, mirror: Tensor | None = None
+    samples: Tensor, train: Tensor, control: Control, k: int = K, mirror: Tensor | None = None
 ) -> Copies:
-    """Vectors [N, d], [M, d] and [H, d]: pixels or features.
+    """Vectors [N, d] and [M, d]: pixels or features, as those of the control.
 
-    mirror: the samples mirrored, [N, d], where the dataset is: a mirrored copy is a copy too.
+    mirror: the samples mirrored, [N, d], where the dataset was.
     """
     found = _with_mirror(nearest(samples, train, k), mirror, train, k)
-    control = nearest(heldout, train).distances[:, 0]
     own = nearest(train[found.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
     distances = found.distances[:, 0]
-    limit = MARGIN * torch.quantile(control.double(), SUSPECT_SHARE)
     order = distances.argsort()
     return Copies(
         samples=found,
-        heldout=control,
-        closer=_chance_of_less(distances, control),
-        c_t=_z_score(distances, control),
-        authentic=float((distances > own).double().mean()),
-        suspects=order[distances[order] < limit].tolist(),
+        heldout=control.distances,
+        closer=_chance_of_less(distances, control.distances),
+        c_t=_z_score(distances, control.distances),
+        authentic=mean_of(distances > own),
+        suspects=order[distances[order] < control.limit].tolist(),
     )
 
 
@@ -85,12 +118,10 @@ def _share_below(values: Tensor, among: Tensor) -> Tensor:
     return (left + right).double() / (2 * len(ordered))
 
 
-def _chance_of_less(a: Tensor, b: Tensor) -> Estimate:
+def _chance_of_less(a: Tensor, b: Tensor) -> Measured:
     """P(a < b), with DeLong's standard error."""
     above, below = _share_below(-a, -b), _share_below(b, a)
-    return Estimate(
-        float(above.mean()), float((above.var() / len(a) + below.var() / len(b)).sqrt())
-    )
+    return Measured(float(above.mean()), above, below)
 
 
 def _z_score(a: Tensor, b: Tensor) -> float:

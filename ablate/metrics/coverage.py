@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ablate.metrics.estimate import Measured, mean_of, mean_over_reference
 from ablate.metrics.neighbours import PIECE, nearest, squared_distances
 
 K = 5
@@ -24,14 +25,27 @@ class Coverage(NamedTuple):
     density: Tensor  # in how many real balls is a sample, of the k expected, [N]
     coverage: Tensor  # has a real image a sample in its ball, [M]
 
-    def means(self) -> dict[str, float]:
-        return {name: float(part.double().mean()) for name, part in self._asdict().items()}
+    def measured(self) -> dict[str, Measured]:
+        """Each mean, with the error over the set it is taken over; the other is as given."""
+        return {
+            "precision": mean_of(self.precision),
+            "recall": mean_over_reference(self.recall),
+            "density": mean_of(self.density),
+            "coverage": mean_over_reference(self.coverage),
+        }
 
 
-def features_to_coverage(samples: Tensor, real: Tensor, k: int = K) -> Coverage:
-    """Features [N, f] and [M, f]."""
-    real_radius = nearest(real, real, k, same=True).distances[:, -1]
-    sample_radius = nearest(samples, samples, k, same=True).distances[:, -1]
+def radii(features: Tensor, k: int = K) -> Tensor:
+    """How wide the ball around each member is, [N]; a reference's are worth computing once."""
+    return nearest(features, features, k, same=True).distances[:, -1]
+
+
+def features_to_coverage(
+    samples: Tensor, real: Tensor, k: int = K, real_radius: Tensor | None = None
+) -> Coverage:
+    """Features [N, f] and [M, f]; `real_radius` is the real ones' `radii`, if it is at hand."""
+    real_radius = radii(real, k) if real_radius is None else real_radius
+    sample_radius = radii(samples, k)
     balls = torch.zeros(len(samples), dtype=torch.float64)  # real ones that hold a sample
     recall = torch.zeros(len(real), dtype=torch.bool)
     covered = torch.zeros(len(real), dtype=torch.bool)

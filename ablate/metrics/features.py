@@ -68,26 +68,29 @@ def cached_features(
     split: str,
     extractor: Extractor,
     folder: Path,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int], None] = lambda images: None,
 ) -> Tensor:
-    """[N, f], from the cache as far as they are there; `progress` is told (images done, N)."""
+    """[N, f], from the cache as far as they are there; `progress` is told of images done."""
     images = _images(dataset, split)
     home = folder / address_of(dataset, split, extractor).key
     home.mkdir(parents=True, exist_ok=True)
     pieces = []
     for index, part in enumerate(images.split(PIECE)):
-        pieces.append(_piece(home / f"{index:05d}.safetensors", part, extractor))
-        progress(sum(map(len, pieces)), len(images))
+        pieces.append(_piece(home / f"{index:05d}.safetensors", part, extractor, progress))
     return torch.cat(pieces)
 
 
-def _piece(path: Path, images: Tensor, extractor: Extractor) -> Tensor:
+def _piece(
+    path: Path, images: Tensor, extractor: Extractor, progress: Callable[[int], None]
+) -> Tensor:
     if (found := _read(path, len(images))) is not None:
+        progress(len(images))
         return found
     with waiting(path.with_suffix(".lock")):
         if (found := _read(path, len(images))) is not None:  # while this one waited
+            progress(len(images))
             return found
-        features = extract(extractor, images)
+        features = extract(extractor, images, progress)
         with whole_file(path) as scratch:
             save_file({"features": features}, scratch)
         return features

@@ -18,6 +18,7 @@ class Protocol(NamedTuple):
     reference_hash: str
     reference_count: int
     samples: int  # per seed
+    seeds: int = 1  # that a value is the mean over
 
     @property
     def hash(self) -> str:

@@ -22,6 +22,7 @@ LEGEND = {
     "mu": "drift of the forward process",
     "levels": "noise levels N of the grid",
     "grid": "how the noise levels are spaced",
+    "cap": "the most variance that one step removes",
     "rho": "exponent of the Karras grid",
 }
 """Every known knob, in the order in which reports show them."""
@@ -62,8 +63,9 @@ def knob_name(knob: str) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """fid -> FID, flip_rate -> flip rate."""
-    return " ".join(METRICS.get(word, word) for word in metric.split("_"))
+    """fid -> FID, flip_rate -> flip rate, nn_pixel_c_t -> NN pixel C_T."""
+    words = metric.replace("c_t", "C-T").split("_")
+    return " ".join(METRICS.get(word, word) for word in words).replace("C-T", "C_T")
 
 
 def arrow(objective: Objective) -> str:

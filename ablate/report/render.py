@@ -162,12 +162,15 @@ def leaking(record: StudyRecord) -> bool:
 
 
 def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
-    """Every table by its name; the Pareto front only where there is more than one objective."""
+    """Every table by its name; the Pareto front only where there is more than one objective, and
+    neighbours only where they were looked for."""
     makers = [tables.best, tables.measures, tables.yardsticks, tables.trials]
     makers += [effects.effects, effects.value_means, tables.troubles]
     makers += [tables.protocols, tables.provenance]
     if len(record.objectives) > 1:
         makers.append(tables.pareto)
+    if any(metric.startswith(tables.NEIGHBOURS) for metric in tables.metrics(record)):
+        makers.append(tables.neighbours)
     return {table.name: table for table in (make(record) for make in makers)}
 
 

@@ -22,6 +22,8 @@ from ablate.report.names import (
 )
 
 COSTS = ("nfe", "seconds")
+NEIGHBOURS = "nn_"
+"""Beginning of the metrics that tell of copies."""
 
 Row = tuple[Item, ...]
 
@@ -135,9 +137,21 @@ def best(record: StudyRecord, count: int = 10) -> Table:
 def measures(record: StudyRecord, count: int = 10) -> Table:
     """What else was measured on the same configurations."""
     objectives = {o.metric for o in record.objectives}
-    columns = [m for m in metrics(record) if m not in objectives and m not in COSTS]
+    others = [m for m in metrics(record) if m not in objectives and m not in COSTS]
+    columns = [m for m in others if not m.startswith(NEIGHBOURS)]
     caption = "The same configurations by everything else that was measured."
     return _ranked_table("measures", caption, record, [], columns, ranking(record)[:count])
+
+
+def neighbours(record: StudyRecord, count: int = 10) -> Table:
+    """Are samples copies of training images?"""
+    columns = [m for m in metrics(record) if m.startswith(NEIGHBOURS)]
+    caption = (
+        "Distances to the nearest training image, held against those of held-out images. Closer: "
+        "the chance that a sample is nearer than a held-out image is, 0.5 if all is well. C_T: the "
+        "same as a z-score; below −3 is copying."
+    )
+    return _ranked_table("neighbours", caption, record, [], columns, ranking(record)[:count])
 
 
 def _ranked_table(
@@ -197,12 +211,19 @@ def pareto(record: StudyRecord) -> Table:
 
 
 def protocols(record: StudyRecord) -> Table:
-    """How each metric was measured: a column per metric."""
-    keys = dict.fromkeys(key for protocol in record.protocols.values() for key in protocol)
-    header = [words("key", ""), *(words(m, metric_name(m)) for m in record.protocols)]
+    """How each metric was measured: a column for those measured alike."""
+    alike: list[tuple[list[str], dict[str, Value]]] = []
+    for metric, protocol in record.protocols.items():
+        same = next((names for names, other in alike if other == protocol), None)
+        if same is None:
+            alike.append(([metric], protocol))
+        else:
+            same.append(metric)
+    header = [words("key", "")]
+    header += [words(names[0], ", ".join(map(metric_name, names))) for names, _ in alike]
+    keys = dict.fromkeys(key for _, protocol in alike for key in protocol)
     rows: list[Row] = [
-        (key.replace("_", " "), *(protocol.get(key) for protocol in record.protocols.values()))
-        for key in keys
+        (key.replace("_", " "), *(protocol.get(key) for _, protocol in alike)) for key in keys
     ]
     caption = "Numbers measured in different ways are never put in one ranking."
     return Table("protocols", caption, header, rows)

@@ -46,7 +46,7 @@ class Reader:
     def names(self) -> list[str]:
         """Studies with a record, the last started first."""
         found = self._client.search_experiments()
-        names = [e.name for e in found if e.name != "Default" and e.tags.get(KIND) != "training"]
+        names = [e.name for e in found if e.name != "Default" and KIND not in e.tags]
         if not names:
             raise UserError(self._nothing)
         return names

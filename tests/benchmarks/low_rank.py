@@ -15,12 +15,11 @@ from statistics import mean, stdev
 
 from ablate import bundle as bundles
 from ablate.data import load, to_unit_interval_plus_one
-from ablate.extractor import find_extractor
 from ablate.home import Home
 from ablate.inits import Source
 from ablate.moments import Moments, fit_gaussian
-from ablate.portrait import few_step_settings
-from ablate.trial import make_reference, run_cell
+from ablate.portrait import few_step_settings, lab_of_one
+from ablate.trial import run_cell
 
 SEEDS = (0, 1, 2)
 
@@ -37,20 +36,16 @@ def with_full_covariances(moments: Moments, dataset: str) -> Moments:
 
 def main(name: str = "fashion", samples: int = 512) -> None:
     home = Home(Path())
-    bundle = bundles.read(bundles.find(name, home))
-    card = bundle.card
-    extractor = find_extractor(card.dataset, home.bundles, card.extractor)
-    reference = make_reference(bundle, extractor, "train", samples)
+    card = bundles.read_card(bundles.find(name, home))
     settings = few_step_settings(10, (card.s_min, card.s_max))
+    lab = lab_of_one(home, name, settings, samples, 0, "cpu")
     starts = {
-        "as in the bundle": bundle.moments,
-        "full covariances": with_full_covariances(bundle.moments, card.dataset),
+        "as in the bundle": lab.bundle.moments,
+        "full covariances": with_full_covariances(lab.bundle.moments, card.dataset),
     }
     for start, moments in starts.items():
-        cells = [
-            run_cell(bundle, extractor, reference, Source(moments), settings, seed, samples)
-            for seed in SEEDS
-        ]
+        started = lab._replace(source=Source(moments))
+        cells = [run_cell(started, settings, seed) for seed in SEEDS]
         for metric in ("fid", "kid"):
             found = [cell.metrics[metric] for cell in cells]
             print(f"{name}, {start}: {metric} {mean(found):.4f}, spread {stdev(found):.4f}")

@@ -1,0 +1,61 @@
+"""`ablate features`: features of a dataset's images, computed once and carried as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ablate.cli.app import app, safetensors
+from ablate.errors import UserError
+
+features_app = typer.Typer(
+    help="Features of reference images: compute, export, import.",
+    epilog="Example: ablate features compute cifar10/test",
+    no_args_is_help=True,
+)
+app.add_typer(features_app, name="features")
+SplitName = Annotated[str, typer.Argument(help="DATASET/test or DATASET/train.")]
+ExtractorOption = Annotated[
+    str, typer.Option(help="inception, or a dataset's small classifier by its name.")
+]
+ResizeOption = Annotated[str, typer.Option(help="For inception: tf1, antialias or clean.")]
+
+
+@features_app.command("compute", epilog="Example: ablate features compute cifar10/test")
+def compute(
+    context: typer.Context,
+    split: SplitName,
+    extractor: ExtractorOption = "inception",
+    resize: ResizeOption = "tf1",
+    out: Annotated[
+        Path | None, typer.Option(help="Write them to a .safetensors file, too.")
+    ] = None,
+) -> None:
+    """Compute the features of a split into the cache (ABLATE_CACHE); goes on after a kill."""
+    from ablate.console import image_bar
+    from ablate.device import resolve
+    from ablate.evaluation import features_of, find_features, image_set
+    from ablate.metrics.features import address_of, cache_folder, export_features
+
+    resolve("cpu")
+    target = None if out is None else safetensors(out)
+    network, images = find_features(extractor, resize, context.obj), image_set(split)
+    if images.dataset is None:
+        raise UserError(f"{split}: not a split of a dataset, as cifar10/test is")
+    with image_bar(f"features of {images.name}", len(images.pixels)) as told:
+        found = features_of(images, network, told)
+    address = address_of(images.dataset, images.split, network)
+    if target is not None:
+        export_features(found, address, target)
+    print(target or cache_folder() / address.key)
+
+
+@features_app.command("import", epilog="Example: ablate features import cifar10-test.safetensors")
+def import_(file: Annotated[Path, typer.Argument(help="What `compute --out` wrote.")]) -> None:
+    """Take features that another machine computed into the cache."""
+    from ablate.metrics.features import cache_folder, import_features
+
+    address = import_features(file, cache_folder())
+    print(f"{address.images} images of {address.dataset}/{address.split}: {address.key}")

@@ -1,0 +1,85 @@
+"""Real images to measure samples against, and every metric of a set of features by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from ablate.errors import UserError
+from ablate.metrics import coverage, frechet, kernel
+from ablate.metrics.estimate import Measured
+from ablate.metrics.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Features of real images, [M, f], and what of them is worth computing once."""
+
+    features: Tensor
+    protocol: Protocol
+
+    @cached_property
+    def statistics(self) -> frechet.Statistics:
+        return frechet.features_to_statistics(self.features)
+
+    @cached_property
+    def within(self) -> kernel.Within:
+        return kernel.within(self.features)
+
+    @cached_property
+    def radii(self) -> Tensor:
+        return coverage.radii(self.features)
+
+
+def _fid(samples: Tensor, reference: Reference) -> dict[str, Measured]:
+    return {"fid": frechet.measure_fid(samples, reference.features, reference.statistics)}
+
+
+def _fid_infinity(samples: Tensor, reference: Reference) -> dict[str, Measured]:
+    return {"fid_infinity": frechet.measure_fid_infinity(samples, reference.features)}
+
+
+def _kid(samples: Tensor, reference: Reference) -> dict[str, Measured]:
+    return {"kid": kernel.features_to_kid(samples, reference.features, reference.within)}
+
+
+def _coverage(samples: Tensor, reference: Reference) -> dict[str, Measured]:
+    known = reference.features, coverage.K, reference.radii
+    return coverage.features_to_coverage(samples, *known).measured()
+
+
+METRICS: dict[str, Callable[[Tensor, Reference], dict[str, Measured]]] = {
+    "fid": _fid,
+    "fid_infinity": _fid_infinity,
+    "kid": _kid,
+    "coverage": _coverage,  # precision, recall, density and coverage
+}
+
+FEWEST = {
+    "fid": 2,
+    "fid_infinity": 2 ** (frechet.LEVELS - 1) * 2,  # two in each of the smallest pieces
+    "kid": 2,
+    "coverage": coverage.K + 1,
+}
+"""Images of either set without which a metric has no value."""
+
+
+def check_counts(which: Iterable[str], samples: int, reference: int) -> None:
+    for name in which:
+        few = min(samples, reference)
+        if few < FEWEST[name]:
+            what = "samples" if samples <= reference else "reference images"
+            raise UserError(f"{name} needs at least {FEWEST[name]} {what}, there are {few}")
+
+
+def measure(
+    samples: Tensor, reference: Reference, which: Iterable[str] = ("fid", "kid", "coverage")
+) -> dict[str, Measured]:
+    """Features of samples, [N, f] -> metrics."""
+    found: dict[str, Measured] = {}
+    for name in which:
+        found |= METRICS[name](samples, reference)
+    return found
