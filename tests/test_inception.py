@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ablate import inception as inceptions
 from ablate.errors import UserError
@@ -26,6 +26,7 @@ from ablate.inception import (
 )
 from ablate.nets.inception import Inception, Weights
 from tests.beds import generator, normal
+from tests.fidelity_weights import publish_for_torch_fidelity
 
 reference = pytest.mark.reference
 SINGLE = 2e-5
@@ -103,32 +104,16 @@ def test_features_are_those_of_the_original(weights: Weights):
 def test_features_are_those_of_torch_fidelity(weights: Weights, tmp_path: Path):
     """Its network with our weights by its names; its TensorFlow 1 resize and ours."""
     fidelity = pytest.importorskip("torch_fidelity.feature_extractor_inceptionv3")
-    theirs = {
-        f"{name}.{PARTS[part]}": weights[f"{layer}.{part}"]
-        for layer, name in names()
-        for part in PARTS
-    }
-    net = _untrained(fidelity)
-    own = net.state_dict()
-    fixed = {key: torch.ones_like(own[key]) for key in own if key.endswith("bn.weight")}
-    net.load_state_dict(own | fixed | theirs)
+    path = publish_for_torch_fidelity(tmp_path)
+    net = fidelity.FeatureExtractorInceptionV3(
+        "inception-v3-compat", ["2048"], feature_extractor_weights_path=str(path)
+    )
     images = pixels(4, 3, 32)
     with torch.no_grad():
         (expected,) = net.eval()(images)
     found = extract(inception("tf1"), images)
     torch.testing.assert_close(found, expected, rtol=0, atol=SINGLE * float(expected.max()))
-    torch.save(own | fixed | theirs, tmp_path / "theirs.pth")
-    assert weights_hash(read_state_dict(tmp_path / "theirs.pth")) == HASH
-
-
-def _untrained(fidelity: object) -> nn.Module:
-    """torch-fidelity's network without its download."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fidelity, "load_state_dict_from_url", lambda *args, **more: {}, raising=False)
-        patch.setattr(nn.Module, "load_state_dict", lambda self, state, *args, **more: None)
-        patch.setattr(torch, "load", lambda *args, **more: {})
-        make = fidelity.FeatureExtractorInceptionV3
-        return make("inception-v3-compat", ["2048"], feature_extractor_weights_path="none")
+    assert weights_hash(read_state_dict(path)) == HASH
 
 
 @reference
