@@ -152,7 +152,7 @@ def check(
     samples: ImageSet, reference: ImageSet, extractor: Extractor, which: Sequence[str]
 ) -> None:
     """Everything that can be wrong, before the expensive part."""
-    check_counts(which, len(samples.pixels), len(reference.pixels))
+    check_counts(which, len(samples.pixels), len(reference.pixels), extractor.net.width)
     if extractor.resize != "none":
         return
     wanted = (extractor.card["net"]["channels"],)

@@ -132,7 +132,7 @@ def test_samples_of_a_bundle(tmp_path: Path):
         (["few.safetensors", "--against", "digits"], "coverage needs at least 6 samples"),
         (
             ["few.safetensors", "--against", "digits", "--metric", "fid_infinity"],
-            "fid_infinity needs at least 16 samples, there are 3",
+            "fid_infinity needs at least 384 samples, there are 3",
         ),
         (["few.safetensors", "--against", "digits", "--samples", "9"], "has 3 images"),
         (["colour.safetensors", "--against", "digits"], "colour.safetensors: images of 3×8×8"),

@@ -80,7 +80,9 @@ def evaluate(
     network = evaluation.find_features(extractor, resize, home)
     with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
         if source in known(home):
-            mine, target, chosen = _drawn(home, source, against, which, samples, seed, knobs, where)
+            mine, target, chosen = _drawn(
+                home, source, against, which, network.net.width, samples, seed, knobs, where
+            )
         else:
             mine, target, chosen = _read(source, against, samples, knobs)
         evaluation.check(mine, target, network, which)
@@ -119,6 +121,7 @@ def _drawn(
     name: str,
     against: str | None,
     which: Sequence[str],
+    width: int,
     count: int | None,
     seed: int,
     knobs: list[str] | None,
@@ -133,7 +136,7 @@ def _drawn(
     card, count = read_card(find(name, home)), count or 1000
     settings = evaluation.settings_of(card, knobs or [])
     target = evaluation.image_set(against or f"{card.dataset}/test")
-    check_counts(which, count, len(target.pixels))
+    check_counts(which, count, len(target.pixels), width)
     calls = settings.nfe * -(-count // BATCH)
     with counting_bar(f"sample {name}", calls, "calls") as tick:
         step = iter(range(1, calls + 1))

@@ -96,8 +96,14 @@ def measure_fid(samples: Tensor, reference: Tensor, statistics: Statistics) -> M
     )
 
 
-LEVELS = 4
-"""Sizes that FID∞ is extrapolated from: all, halves, quarters and eighths."""
+PIECES = (1, 2, 4)
+"""That FID∞ is extrapolated from: all images, halves and quarters."""
+
+ERROR_PIECES = 8
+"""That its error is told by."""
+
+FEWEST_A_FEATURE = 2
+"""Images of either set for each feature: in smaller pieces the bias is no power series in 1/N."""
 
 
 def measure_fid_infinity(samples: Tensor, reference: Tensor) -> Measured:
@@ -105,17 +111,19 @@ def measure_fid_infinity(samples: Tensor, reference: Tensor) -> Measured:
 
     FID of N samples and M reference images exceeds that of infinitely many by c/N + d/M and terms
     of second order. It is taken of all of both, of two disjoint halves of both (every second image,
-    for files may come class by class), of quarters and of eighths; the mean over 2^k pieces is then
-    a + b 2^k + c 4^k, and a is what is asked for. To first order every level's mean, and so a, is
-    moved by the mean influence of the images, whose error is that of the mean over the eighths;
-    their spread also holds what is of second order, so the error bar errs on the safe side.
+    for files may come class by class) and of quarters; the mean over n pieces is then
+    a + b n + c n², and a is what is asked for. To first order every such mean, and so a, is moved
+    by the mean influence of the images, whose error is that of the mean over eighths; their spread
+    also holds what is of second order, so the error bar errs on the safe side.
     """
-    pieces = [2**level for level in range(LEVELS)]
-    found = [
-        [features_to_fid(samples[k::n], features_to_statistics(reference[k::n])) for k in range(n)]
-        for n in pieces
-    ]
-    means = torch.tensor([sum(each) / len(each) for each in found], dtype=torch.float64)
-    n = torch.tensor(pieces, dtype=torch.float64)
-    fit = torch.linalg.pinv(torch.stack([n**0, n, n**2], 1)) @ means
-    return Measured(float(fit[0]), torch.tensor(found[-1], dtype=torch.float64))
+    means = torch.stack([_fid_of_pieces(samples, reference, n).mean() for n in PIECES])
+    n = torch.tensor(PIECES, dtype=torch.float64)
+    fit: Tensor = torch.linalg.solve(torch.stack([n**0, n, n**2], 1), means)
+    return Measured(float(fit[0]), _fid_of_pieces(samples, reference, ERROR_PIECES))
+
+
+def _fid_of_pieces(samples: Tensor, reference: Tensor, n: int) -> Tensor:
+    """[n], float64."""
+    pairs = ((samples[k::n], reference[k::n]) for k in range(n))
+    found = [features_to_fid(mine, features_to_statistics(theirs)) for mine, theirs in pairs]
+    return torch.tensor(found, dtype=torch.float64)

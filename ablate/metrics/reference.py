@@ -58,21 +58,18 @@ METRICS: dict[str, Callable[[Tensor, Reference], dict[str, Measured]]] = {
     "coverage": _coverage,  # precision, recall, density and coverage
 }
 
-FEWEST = {
-    "fid": 2,
-    "fid_infinity": 2 ** (frechet.LEVELS - 1) * 2,  # two in each of the smallest pieces
-    "kid": 2,
-    "coverage": coverage.K + 1,
-}
+FEWEST = {"fid": 2, "kid": 2, "coverage": coverage.K + 1}
 """Images of either set without which a metric has no value."""
 
 
-def check_counts(which: Iterable[str], samples: int, reference: int) -> None:
+def check_counts(which: Iterable[str], samples: int, reference: int, features: int) -> None:
+    """Refuse what could not be measured, or not honestly."""
+    most, few = frechet.FEWEST_A_FEATURE * features, min(samples, reference)
     for name in which:
-        few = min(samples, reference)
-        if few < FEWEST[name]:
+        fewest = FEWEST.get(name, max(2 * frechet.ERROR_PIECES, most))
+        if few < fewest:
             what = "samples" if samples <= reference else "reference images"
-            raise UserError(f"{name} needs at least {FEWEST[name]} {what}, there are {few}")
+            raise UserError(f"{name} needs at least {fewest:,} {what}, there are {few:,}")
 
 
 def measure(
