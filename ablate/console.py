@@ -24,6 +24,7 @@ from ablate.report.tables import varied
 
 if TYPE_CHECKING:
     from ablate.evaluation import Evaluation
+    from ablate.metrics.estimate import Estimate
 
 console = Console(markup=False)  # a question may hold brackets
 
@@ -206,12 +207,23 @@ def print_evaluation(evaluation: Evaluation) -> None:
             low, high = each.estimate.interval
             rows.append((f"nn_{space}_{name}", f"{each.value:.5g}", f"{low:.5g} to {high:.5g}"))
         rows.append((f"nn_{space}_c_t", f"{copies.c_t:.3g}", "below -3 is copying"))
-    print_table([f"{evaluation.samples.name} against {evaluation.against}", "", "95 %"], rows)
+    print_table(
+        [f"{evaluation.samples.name} against {evaluation.protocol.reference}", "", "95 %"], rows
+    )
     for space, copies in evaluation.neighbours.items():
         shown = ", ".join(map(str, copies.suspects[:20])) or "none"
         console.print(f"suspected copies by {space}: {shown}", highlight=False)
     told = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
     console.print(", ".join(f"{key} {value}" for key, value in told.items()), highlight=False)
+
+
+def print_difference(found: Mapping[str, Estimate]) -> None:
+    """First less second, from the same noise: what is not within the interval is not luck."""
+    rows = [
+        (name, f"{each.value:.5g}", "{:.5g} to {:.5g}".format(*each.interval))
+        for name, each in found.items()
+    ]
+    print_table(["first less second, in pairs", "", "95 %"], rows)
 
 
 def _with_interval(trial: Trial, metric: str) -> str:

@@ -34,5 +34,6 @@ def _keep_freed_memory() -> None:
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "gnu_get_libc_version"):
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        if not libc.mallopt(M_MMAP_THRESHOLD, 1 << 30):
+            libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)  # the most that older ones take
         libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

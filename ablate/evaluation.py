@@ -20,11 +20,12 @@ from ablate.home import Home
 from ablate.image_files import read_images
 from ablate.inception import inception
 from ablate.metrics.copies import Copies
-from ablate.metrics.estimate import Estimate, Measured
+from ablate.metrics.estimate import Estimate, Measured, paired_difference
 from ablate.metrics.features import cache_folder, cached_features
-from ablate.metrics.protocol import Protocol
+from ablate.metrics.protocol import Protocol, require_same
 from ablate.metrics.reference import Reference, check_counts, measure
-from ablate.neighbourhood import Neighbourhood, neighbourhood
+from ablate.neighbourhood import Neighbourhood
+from ablate.nets.classifier import Classifier
 from ablate.pictures import save_grid
 from ablate.portrait import few_step_settings, lab_of_one
 from ablate.provenance import provenance
@@ -55,7 +56,6 @@ class ImageSet(NamedTuple):
 
 class Evaluation(NamedTuple):
     samples: ImageSet
-    against: str
     measured: dict[str, Measured]  # by name without N
     protocol: Protocol
     knobs: Mapping[str, Any]  # that drew the samples; empty if they came as files
@@ -69,33 +69,42 @@ class Evaluation(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for programs."""
-        told = {
-            name: {"value": found.value, "error": found.error, "interval": list(found.interval)}
-            for name, found in self.estimates().items()
-        }
         near = {
-            space: found.values(space) | {"suspects": found.suspects}
+            space: _told({name: each.estimate for name, each in found.measured().items()})
+            | {"c_t": found.c_t, "suspects": found.suspects}
             for space, found in self.neighbours.items()
         }
         return {
             "samples": self.samples.name,
-            "against": self.against,
-            "metrics": told,
+            "against": self.protocol.reference,
+            "metrics": _told(self.estimates()),
             "protocol": {**self.protocol._asdict(), "hash": self.protocol.hash},
             "knobs": dict(self.knobs),
             "neighbours": near,
         }
 
 
-def image_set(text: str, progress: Progress = lambda images: None) -> ImageSet:
+def _told(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {
+        name: {"value": found.value, "error": found.error, "interval": list(found.interval)}
+        for name, found in estimates.items()
+    }
+
+
+def comparison(first: Evaluation, second: Evaluation) -> dict[str, Any]:
+    """The first, with the second and what is between them under `versus`."""
+    between = {"difference": _told(differences(first, second))}
+    return first.as_json() | {"versus": second.as_json() | between}
+
+
+def image_set(text: str) -> ImageSet:
     """`cifar10/test` and the like, a folder of images, or a tensor file."""
     name, _, split = text.partition("/")
     if name in data.LOADERS and split in ("", "train", "test"):
         dataset, split = data.load(name), split or "test"
         part = dataset.train if split == "train" else dataset.heldout
         return ImageSet(f"{name}/{split}", part.pixels, dataset, split)
-    pixels = read_images(Path(text), lambda done, total: progress(1))
-    return ImageSet(Path(text).name, pixels)
+    return ImageSet(Path(text).resolve().name, read_images(Path(text)))
 
 
 def find_features(name: str, resize: str, home: Home) -> Extractor:
@@ -149,21 +158,36 @@ def drawn(
 
 
 def check(
-    samples: ImageSet, reference: ImageSet, extractor: Extractor, which: Sequence[str]
+    name: str,
+    shape: tuple[int, ...],
+    count: int,
+    against: ImageSet,
+    extractor: Extractor,
+    which: Sequence[str],
+    neighbours: bool,
 ) -> None:
-    """Everything that can be wrong, before the expensive part."""
-    check_counts(which, len(samples.pixels), len(reference.pixels), extractor.net.width)
-    if extractor.resize != "none":
-        return
-    wanted = (extractor.card["net"]["channels"],)
-    for images in (samples, reference):
-        shape = tuple(images.pixels.shape[1:])
-        if shape[:1] != wanted or shape != tuple(reference.pixels.shape[1:]):
-            theirs = "×".join(map(str, shape))
+    """Everything that can be wrong with `count` samples of `shape`, before the expensive part."""
+    theirs = tuple(against.pixels.shape[1:])
+    check_counts(which, count, len(against.pixels), extractor.net.width)
+    if isinstance(extractor.net, Classifier):
+        net = extractor.card["net"]
+        patch = net.get("patch", 1)
+        fits = shape[0] == net["channels"] and not any(side % patch for side in shape[1:])
+        if shape != theirs or not fits:
             raise UserError(
-                f"{images.name}: images of {theirs} do not fit {extractor.name}, which resizes"
-                " nothing; --extractor inception takes any size"
+                f"{name}: images of {_times(shape)} against {_times(theirs)} do not fit"
+                f" {extractor.name}, which resizes nothing; --extractor inception takes any size"
             )
+    if neighbours and against.dataset is None:
+        raise UserError(f"--neighbours: {against.name} is not a dataset with training images")
+    if neighbours and shape != theirs:
+        raise UserError(
+            f"--neighbours: {name} has images of {_times(shape)}, {against.name} {_times(theirs)}"
+        )
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
 
 
 def features_of(images: ImageSet, extractor: Extractor, progress: Progress) -> Tensor:
@@ -173,58 +197,65 @@ def features_of(images: ImageSet, extractor: Extractor, progress: Progress) -> T
     return cached_features(images.dataset, images.split, extractor, cache_folder(), progress)
 
 
+def make_reference(
+    against: ImageSet, extractor: Extractor, samples: int, progress: Progress = lambda images: None
+) -> Reference:
+    """For sets of so many samples."""
+    protocol = Protocol(
+        extractor=extractor.name,
+        extractor_hash=extractor.hash,
+        resize=extractor.resize,
+        quantised=True,
+        reference=against.name,
+        reference_hash=against.hash(),
+        reference_count=len(against.pixels),
+        samples=samples,
+    )
+    return Reference(features_of(against, extractor, progress), protocol)
+
+
 def evaluate(
     samples: ImageSet,
-    reference: ImageSet,
+    reference: Reference,
     extractor: Extractor,
     which: Sequence[str],
     knobs: Mapping[str, Any] | None = None,
     near: Neighbourhood | None = None,
     progress: Progress = lambda images: None,
 ) -> Evaluation:
-    """Features of both, then every metric asked for; `progress` counts images of both."""
-    check(samples, reference, extractor, which)
-    protocol = Protocol(
-        extractor=extractor.name,
-        extractor_hash=extractor.hash,
-        resize=extractor.resize,
-        quantised=True,
-        reference=reference.name,
-        reference_hash=reference.hash(),
-        reference_count=len(reference.pixels),
-        samples=len(samples.pixels),
-    )
-    theirs = Reference(features_of(reference, extractor, progress), protocol)
-    mine = features_of(samples, extractor, progress)
+    """Every metric asked for."""
+    measured = measure(features_of(samples, extractor, progress), reference, which)
     found = {} if near is None else near.find(samples.pixels)
     panel = None if near is None else near.panel(samples.pixels, found)
-    measured = measure(mine, theirs, which)
-    return Evaluation(samples, reference.name, measured, protocol, knobs or {}, found, panel)
+    return Evaluation(samples, measured, reference.protocol, knobs or {}, found, panel)
 
 
-def near_training_images(
-    images: ImageSet, home: Home, progress: Progress = lambda images: None
-) -> Neighbourhood:
+def differences(first: Evaluation, second: Evaluation) -> dict[str, Estimate]:
+    """First less second, by the names of the first: of samples drawn from the same noise."""
+    require_same(first.protocol, second.protocol)
+    return {
+        name: paired_difference(mine, second.measured[metric])
+        for (metric, mine), name in zip(first.measured.items(), first.estimates(), strict=True)
+    }
+
+
+def near_training_images(dataset: data.Dataset, home: Home) -> Neighbourhood:
     """In pixels, and in features of the dataset's small classifier, of all training images."""
-    if images.dataset is None:
-        raise UserError(f"--neighbours: {images.name} is not a dataset with training images")
-    dataset, small = images.dataset, find_extractor(images.dataset.name, home.bundles)
-    sides = [
-        cached_features(dataset, split, small, cache_folder(), progress)
-        for split in ("train", "test")
-    ]
-    return neighbourhood(small, (sides[0], sides[1]), dataset, RECIPES[dataset.name].flips)
+    small = find_extractor(dataset.name, home.bundles)
+    train, test = (
+        cached_features(dataset, split, small, cache_folder()) for split in ("train", "test")
+    )
+    return Neighbourhood(small, (train, test), dataset, RECIPES[dataset.name].flips)
 
 
 def record(evaluation: Evaluation, home: Home, device: str) -> None:
     """To MLflow: every number, how it was measured, and pictures."""
     tracker, told = Tracker(home), evaluation.as_json()
     protocol = {f"protocol.{key}": str(value) for key, value in told["protocol"].items()}
-    params = {"samples": evaluation.samples.name, "against": evaluation.against}
-    run_id = tracker.open_evaluation(
-        evaluation.samples.name, params | dict(evaluation.knobs), provenance(device) | protocol
-    )
+    params = {"samples": evaluation.samples.name, "against": evaluation.protocol.reference}
+    run_id = tracker.open_evaluation(evaluation.samples.name, provenance(device) | protocol)
     with tracker.closing(run_id), tempfile.TemporaryDirectory() as scratch:
+        tracker.log(run_id, params=params | dict(evaluation.knobs))
         metrics: dict[str, float] = {}
         for name, found in evaluation.estimates().items():
             metrics |= {name: found.value, f"{name}.error": found.error}

@@ -41,7 +41,12 @@ def geometric(process: Process, N: int, s_min: float, cap: float | None = None) 
     are evenly spaced in s² by `cap` instead, and what is left of them is geometric.
     """
     s_max = float(level(process, torch.ones((), dtype=torch.float64)))
-    even = 0 if cap is None else _even_steps(s_max**2, s_min**2, N - 2, cap)
+    if cap is not None and s_min**2 > cap:
+        raise ValueError(
+            f"cap = {cap:g} is below what the last step removes, s_min² = {s_min**2:g}"
+        )
+    straight = cap is None or s_min >= s_max
+    even = 0 if straight else _even_steps(s_max**2, s_min**2, N - 2, cap or 0)
     top = (s_max**2 - torch.arange(even, dtype=torch.float64) * (cap or 0)).sqrt()
     first = math.sqrt(s_max**2 - even * (cap or 0))
     rest = torch.logspace(0, 1, N - 1 - even, s_min / first, dtype=torch.float64) * first

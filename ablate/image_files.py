@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
-from safetensors import SafetensorError
+from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -33,10 +31,10 @@ def read_images(
         raise UserError(f"{path}: not a folder of images, and none of {kinds}")
     try:
         found = READERS[path.suffix](path)
-    except (OSError, ValueError, SafetensorError, RuntimeError, EOFError, zipfile.BadZipFile) as e:
-        raise UserError(f"{path}: cannot be read ({first_line(e)})") from None
     except pickle.UnpicklingError:
         raise UserError(f"{path}: holds more than tensors; pickles are not loaded") from None
+    except Exception as error:  # whatever a foreign file makes of its reader
+        raise UserError(f"{path}: cannot be read ({first_line(error)})") from None
     return checked(found, path)
 
 
@@ -70,7 +68,9 @@ def _picture(file: Path) -> Tensor:
             if opened.mode not in MODES:
                 raise UserError(f"{file}: mode {opened.mode}; 8-bit grey (L) or RGB is read")
             pixels = np.asarray(opened)
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # whatever a foreign file makes of its reader
         raise UserError(f"{file}: cannot be read ({first_line(error)})") from None
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
@@ -113,7 +113,11 @@ def _npz(path: Path) -> Tensor:
 
 def _state(path: Path) -> Tensor:
     found = torch.load(path, map_location="cpu", weights_only=True)
-    return found if isinstance(found, Tensor) else found[_only(found)]
+    if isinstance(found, dict):
+        found = found[_only(found)]
+    if not isinstance(found, Tensor) or found.layout != torch.strided:
+        raise ValueError(f"a {type(found).__name__} where one dense tensor is asked for")
+    return found
 
 
 def _safetensors(path: Path) -> Tensor:

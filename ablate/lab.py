@@ -13,8 +13,8 @@ from ablate.extractor import Extractor, extract, find_extractor
 from ablate.home import Home
 from ablate.inits import INITS, PAPER_FITS, Source
 from ablate.metrics.protocol import Protocol
-from ablate.metrics.reference import Reference, measure
-from ablate.neighbourhood import Neighbourhood, neighbourhood
+from ablate.metrics.reference import MEASURED, Reference, check_counts, measure
+from ablate.neighbourhood import Neighbourhood
 from ablate.record import INTERVAL, summarise
 from ablate.samplers.noise import start_numbers
 from ablate.spec import Study
@@ -51,9 +51,10 @@ def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:
     extractor = find_extractor(card.dataset, home.bundles, card.extractor)
     bundle = bundles.read(path)
     reference = make_reference(bundle, extractor, study)
+    check_counts(MEASURED, study.samples, len(reference.features), extractor.net.width)
     source, features = _source(study, bundle), bundle.features
     sides = features["train"], features["heldout"]
-    near = neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
+    near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
     return Lab(study, bundle, extractor, reference, source, device, near)
 
 

@@ -5,7 +5,8 @@ In features always; in pixels where the images themselves are at hand.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,25 +21,41 @@ MOST_CONTROLS = 1000
 PANEL_ROWS = 8
 
 
-class Neighbourhood(NamedTuple):
+@dataclass(frozen=True)
+class Neighbourhood:
     extractor: Extractor
-    spaces: list[Space]
-    images: Tensor | None  # the training images, uint8, if they are at hand
+    features: tuple[Tensor, Tensor]  # of training and of held-out images
+    dataset: Dataset | None  # the images, if they are at hand
+    mirrored: bool  # in training
 
-    def find(self, pixels: Tensor) -> dict[str, Copies]:
-        """The neighbours of samples, uint8, in each space by its name."""
+    @cached_property
+    def spaces(self) -> list[Space]:
+        sides = {"feature": self.features}
+        if self.dataset is not None:
+            images = self.dataset.train.pixels, self.dataset.heldout.pixels
+            sides["pixel"] = as_vectors(images[0]), as_vectors(images[1][:MOST_CONTROLS])
+        return [
+            Space(name, train, make_control(train, heldout[:MOST_CONTROLS]), self.mirrored)
+            for name, (train, heldout) in sides.items()
+        ]
+
+    def find(self, pixels: Tensor, features: Tensor | None = None) -> dict[str, Copies]:
+        """The neighbours of samples, uint8, in each space by its name; `features` are theirs, if
+        they are known."""
+        features = extract(self.extractor, pixels) if features is None else features
+        vectors = {"feature": features, "pixel": as_vectors(pixels)}
         return {
             space.name: find_copies(
-                self._vectors(space, pixels),
-                space.train,
-                space.control,
-                mirror=self._vectors(space, pixels.flip(3)) if space.mirrored else None,
+                vectors[space.name], space.train, space.control, mirror=self._mirror(space, pixels)
             )
             for space in self.spaces
         }
 
-    def _vectors(self, space: Space, pixels: Tensor) -> Tensor:
-        return as_vectors(pixels) if space.name == "pixel" else extract(self.extractor, pixels)
+    def _mirror(self, space: Space, pixels: Tensor) -> Tensor | None:
+        if not space.mirrored:
+            return None
+        other = pixels.flip(3)
+        return as_vectors(other) if space.name == "pixel" else extract(self.extractor, other)
 
     def panel(self, pixels: Tensor, found: dict[str, Copies]) -> Tensor:
         """The samples nearest to the training set, nearest first; each beside its neighbours, in a
@@ -46,27 +63,10 @@ class Neighbourhood(NamedTuple):
         nearest = found.get("pixel", found["feature"]).samples
         order = nearest.distances[:, 0].argsort()[:PANEL_ROWS]
         shown = pixels[order][:, None]
-        if self.images is None:
+        if self.dataset is None:
             return shown.transpose(0, 1)
-        return torch.cat([shown, self.images[nearest.indices[order]]], 1)
+        return torch.cat([shown, self.dataset.train.pixels[nearest.indices[order]]], 1)
 
 
 def as_vectors(pixels: Tensor) -> Tensor:
     return pixels.flatten(1).float()
-
-
-def neighbourhood(
-    extractor: Extractor,
-    features: tuple[Tensor, Tensor],
-    dataset: Dataset | None,
-    mirrored: bool,
-) -> Neighbourhood:
-    """Of features of training and held-out images, and of the images if `dataset` is given."""
-    sides = {"feature": features}
-    if dataset is not None:
-        sides["pixel"] = as_vectors(dataset.train.pixels), as_vectors(dataset.heldout.pixels)
-    spaces = [
-        Space(name, train, make_control(train, heldout[:MOST_CONTROLS]), mirrored)
-        for name, (train, heldout) in sides.items()
-    ]
-    return Neighbourhood(extractor, spaces, None if dataset is None else dataset.train.pixels)

@@ -10,13 +10,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from ablate.metrics.reference import DISTANCES
 from ablate.settings import Settings, listens
 from ablate.space import Domain, Model, Scalar
 
-METRICS = (
-    *("kid", "fid", "precision", "recall", "density", "coverage"),
-    *("nfe", "seconds", "clamp_rate", "flip_rate"),
-)
+METRICS = (*DISTANCES, "nfe", "seconds", "clamp_rate", "flip_rate")
 Method = Literal["grid", "random", "tpe", "qmc", "cmaes", "gp"]
 MOST_CORNERS = 2_000
 """Of a space, checked before anything runs: within a second."""

@@ -18,6 +18,7 @@ from ablate.files import locked
 from ablate.home import Home
 from ablate.interrupts import shielded
 from ablate.lab import Lab, yardsticks
+from ablate.metrics.reference import DISTANCES
 from ablate.pictures import save_grid
 from ablate.provenance import provenance
 from ablate.record import INTERVAL, summarise
@@ -25,9 +26,6 @@ from ablate.search import Entry, Ledger
 from ablate.settings import Settings
 from ablate.tracking import StudyRun, Tracker
 from ablate.trial import BATCH, KEPT_IMAGES, CellResult, run_cell
-
-MEASURED = ("kid", "fid", "precision", "recall", "density", "coverage")
-"""Distances to the reference, all by its protocol."""
 
 
 class Watcher(Protocol):
@@ -77,7 +75,7 @@ def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
 def _open_record(tracker: Tracker, lab: Lab) -> StudyRun:
     study, protocol = lab.study, lab.reference.protocol
     tags = _tags(lab) | {"ablate.budget": study.budget, "mlflow.note.content": study.question}
-    measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in MEASURED}
+    measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in DISTANCES}
     measured |= {f"nn_{space.name}": space.protocol() for space in lab.neighbourhood.spaces}
     documents = {"study.json": study.model_dump(mode="json"), "protocols.json": measured}
     return tracker.open_study(study.name, lab.key, tags, documents)

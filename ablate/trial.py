@@ -131,7 +131,7 @@ def run_cell(
     }
     features, neighbours = extract(lab.extractor, drawing.pixels), {}
     if drawing.reason is None:
-        neighbours = lab.neighbourhood.find(drawing.pixels)
+        neighbours = lab.neighbourhood.find(drawing.pixels, features)
         metrics |= lab.measure(features)
         for space, found in neighbours.items():
             metrics |= found.values(space)

@@ -63,6 +63,23 @@ def test_planted_copies_are_found(mirrored: bool):
         assert look(samples).suspects == []
 
 
+def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too():
+    """Images that come either way round: two looks come nearer than one, so what is held against
+    held-out images has one look, as these have."""
+
+    def either_way(images: Tensor) -> Tensor:
+        return flat(torch.cat([images[::2], images[1::2].flip(3)]))
+
+    train, heldout = either_way(TRAIN), either_way(HELDOUT)
+    samples = torch.cat([FRESH[::2], FRESH[1::2].flip(3)])
+    control = make_control(train, heldout)
+    found = find_copies(flat(samples), train, control, mirror=flat(samples.flip(3)))
+    assert found.suspects == []
+    assert abs(found.c_t) < 3
+    assert abs(found.closer.value - 0.5) < 3 * found.closer.estimate.error
+    assert float(found.samples.distances[:, 0].mean()) < float(found.distances.mean())
+
+
 def test_a_generator_that_copies_is_told_by_the_statistics():
     copies = TRAIN[:200] + 0.05 * images(200, 8)
     found = look(copies)

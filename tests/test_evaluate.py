@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,26 @@ import torch
 from mlflow.tracking import MlflowClient
 from safetensors.torch import save_file
 
-from ablate.bundle import read_card, shipped
+from ablate.bundle import read, read_card, shipped
+from ablate.cli import evaluate as commands
 from ablate.cli import main
 from ablate.data import Dataset
 from ablate.errors import UserError
-from ablate.evaluation import ImageSet, evaluate, near_training_images, settings_of
+from ablate.evaluation import (
+    ImageSet,
+    check,
+    evaluate,
+    make_reference,
+    near_training_images,
+    settings_of,
+)
 from ablate.extractor import extract, load_extractor, shipped_path
 from ablate.home import Home
+from ablate.inits import Source
 from ablate.metrics.frechet import features_to_statistics, statistics_to_fid
 from ablate.metrics.kernel import features_to_kid
+from ablate.metrics.reference import METRICS, measure
+from ablate.trial import draw
 from tests.studies import ablate
 
 
@@ -36,7 +48,7 @@ def test_the_numbers_are_those_of_the_features(digits: Dataset):
     samples = ImageSet("mine", digits.train.pixels[:200])
     target = ImageSet("digits/test", digits.heldout.pixels, digits, "test")
     for _ in range(2):
-        found = evaluate(samples, target, small, ("fid", "kid"))
+        found = evaluate(samples, make_reference(target, small, 200), small, ("fid", "kid"))
         a, b = (extract(small, images.pixels) for images in (samples, target))
         fid = statistics_to_fid(features_to_statistics(a), features_to_statistics(b))
         estimates = found.estimates()
@@ -46,20 +58,38 @@ def test_the_numbers_are_those_of_the_features(digits: Dataset):
         assert found.protocol.samples == 200
 
 
-def test_copies_are_found_and_held_out_images_are_not(digits: Dataset, tmp_path: Path):
-    """Digits are not mirrored in training, so a mirrored copy is no copy of theirs."""
-    target = ImageSet("digits/test", digits.heldout.pixels, digits, "test")
-    near = near_training_images(target, Home(tmp_path))
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_copies_are_found_and_held_out_images_are_not(
+    digits: Dataset, tmp_path: Path, mirrored: bool
+):
+    """Mirrored ones too where the dataset was mirrored in training, and only there."""
+    near = replace(near_training_images(digits, Home(tmp_path)), mirrored=mirrored)
     mixed = digits.heldout.pixels[:60].clone()
-    mixed[[3, 40]] = digits.train.pixels[[7, 11]]
+    copies = digits.train.pixels[[7, 11]]
+    mixed[[3, 40]] = copies.flip(3) if mirrored else copies
     found = near.find(mixed)
     assert set(found) == {"feature", "pixel"}
     for space in found.values():
         assert sorted(space.suspects) == [3, 40]
         assert space.samples.indices[[3, 40], 0].tolist() == [7, 11]
-    assert torch.equal(*near.panel(mixed, found)[:2, :2].unbind(1))  # the copies and their models
-    with pytest.raises(UserError, match="not a dataset"):
-        near_training_images(ImageSet("folder", mixed), Home(tmp_path))
+    shown, models = near.panel(mixed, found)[:2, :2].unbind(1)
+    assert torch.equal(shown.flip(3) if mirrored else shown, models)
+    if mirrored:
+        blind = replace(near, mirrored=False).find(mixed)
+        assert all(space.suspects == [] for space in blind.values())
+
+
+def test_sizes_that_a_classifier_cannot_take():
+    """That of MNIST folds two by two pixels into one."""
+    odd = ImageSet("odd", torch.zeros(9, 1, 27, 27, dtype=torch.uint8))
+    small = load_extractor(shipped_path("mnist"))
+    with pytest.raises(UserError, match="1×27×27 against 1×27×27 do not fit mnist-features"):
+        check("odd", (1, 27, 27), 9, odd, small, ("kid",), False)
+
+
+def test_the_command_knows_every_metric():
+    assert tuple(METRICS) == commands.METRICS
+    assert set(commands.DEFAULT) < set(METRICS)
 
 
 def test_knobs_in_the_place_of_the_few_step_solvers():
@@ -85,6 +115,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, digits: Dataset) -> Path:
     folder = tmp_path_factory.mktemp("images")
     save_file({"images": digits.train.pixels[:64]}, folder / "some.safetensors")
     save_file({"images": digits.train.pixels[:3]}, folder / "few.safetensors")
+    save_file({"images": torch.zeros(64, 1, 9, 9, dtype=torch.uint8)}, folder / "odd.safetensors")
     colour = digits.train.pixels[:64].expand(-1, 3, -1, -1).contiguous()
     save_file({"images": colour}, folder / "colour.safetensors")
     return folder
@@ -101,6 +132,7 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     assert fid["interval"][0] < fid["value"] < fid["interval"][1]
     assert told["protocol"]["reference"] == "digits/test"
     suspects = told["neighbours"]["pixel"]["suspects"]
+    assert told["neighbours"]["pixel"]["closer"]["interval"][1] > 0.9
     assert sorted(suspects) == list(range(50))  # they are training images
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("evaluations")
@@ -114,13 +146,35 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     assert "no study has been run" in ablate(tmp_path, "report", check=False).stderr
 
 
-def test_samples_of_a_bundle(tmp_path: Path):
-    knobs = ("--set", "levels=4", "--set", "init=gaussian")
-    done = ablate(
-        tmp_path, "evaluate", "digits", "--extractor", "digits", "--samples", "20", *knobs
-    )
-    assert "fid_n20" in done.stdout
-    assert "reference digits/test" in " ".join(done.stdout.split())
+def test_two_configurations_of_a_bundle_are_compared_in_pairs(tmp_path: Path, digits: Dataset):
+    """Each by its own knobs: the numbers are those of samples drawn here, and their difference's
+    error is smaller than that of sets which have nothing in common."""
+    knobs = ("--set", "levels=4", "--set", "init=gaussian", "--versus", "levels=5")
+    common = ("--extractor", "digits", "--samples", "40", "--json")
+    told = json.loads(ablate(tmp_path, "evaluate", "digits", *common, *knobs).stdout)
+    small, bundle = load_extractor(shipped_path("digits")), read(shipped()["digits"])
+    target = ImageSet("digits/test", digits.heldout.pixels, digits, "test")
+    reference = make_reference(target, small, 40)
+    for levels, side in ((4, told), (5, told["versus"])):
+        settings = settings_of(bundle.card, [f"levels={levels}", "init=gaussian"])
+        assert side["knobs"]["levels"] == levels
+        pixels = draw(bundle, Source(bundle.moments), settings, 0, 40).pixels
+        expected = measure(extract(small, pixels), reference, ("fid",))["fid"].value
+        assert side["metrics"]["fid_n40"]["value"] == pytest.approx(expected, rel=1e-3)
+    fid = [side["metrics"]["fid_n40"] for side in (told, told["versus"])]
+    between = told["versus"]["difference"]["fid_n40"]
+    assert between["value"] == pytest.approx(fid[0]["value"] - fid[1]["value"], abs=1e-9)
+    assert between["error"] < 0.8 * (fid[0]["error"] ** 2 + fid[1]["error"] ** 2) ** 0.5
+
+
+def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path):
+    (tmp_path / "mlruns").write_text("not a folder")
+    file = str(folder / "some.safetensors")
+    common = ("--against", "digits/test", "--extractor", "digits", "--json")
+    done = ablate(tmp_path, "evaluate", file, *common, check=False)
+    assert done.returncode == 2
+    assert "measured, but not recorded in MLflow" in done.stderr.splitlines()[-1]
+    assert "fid_n64" in json.loads(done.stdout)["metrics"]
 
 
 @pytest.mark.parametrize(
@@ -132,11 +186,13 @@ def test_samples_of_a_bundle(tmp_path: Path):
         (["few.safetensors", "--against", "digits"], "coverage needs at least 6 samples"),
         (
             ["few.safetensors", "--against", "digits", "--metric", "fid_infinity"],
-            "fid_infinity needs at least 384 samples, there are 3",
+            "fid_infinity needs at least 768 samples, there are 3",
         ),
         (["few.safetensors", "--against", "digits", "--samples", "9"], "has 3 images"),
         (["colour.safetensors", "--against", "digits"], "colour.safetensors: images of 3×8×8"),
         (["some.safetensors", "--against", "digits", "--set", "chi=1"], "is not a bundle"),
+        (["some.safetensors", "--against", "digits", "--versus", "chi=1"], "is not a bundle"),
+        (["digits", "--against", "odd.safetensors"], "digits: images of 1×8×8 against 1×9×9"),
         (["some.safetensors", "--against", "digits", "--metric", "is"], "--metric is: not one of"),
         (["digits", "--set", "sigma=9"], "asks for"),
         (

@@ -154,3 +154,29 @@ def test_a_foreign_file_is_refused(digits: Dataset, extractor: Extractor, tmp_pa
     export_features(torch.zeros(3, 2), address_of(digits, "train", extractor), path)
     with pytest.raises(UserError, match="3 rows, its card says 1438"):
         import_features(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "features"),
+    [
+        ({"dataset": "/tmp/elsewhere"}, torch.zeros(2, 3)),
+        ({"dataset": ".."}, torch.zeros(2, 3)),
+        ({"extractor": "a/b"}, torch.zeros(2, 3)),
+        ({"split": "moon"}, torch.zeros(2, 3)),
+        ({}, torch.full((2, 3), float("nan"))),
+        ({}, torch.zeros(2, 3, dtype=torch.int64)),
+        ({}, torch.zeros(2)),
+    ],
+)
+def test_a_file_cannot_say_where_it_goes_or_hold_what_is_no_table(
+    digits: Dataset,
+    extractor: Extractor,
+    tmp_path: Path,
+    changes: dict[str, str],
+    features: torch.Tensor,
+):
+    address = address_of(digits, "train", extractor)._replace(images=2, **changes)
+    export_features(features, address, tmp_path / "file.safetensors")
+    with pytest.raises(UserError, match=r"its card is not|not a table"):
+        import_features(tmp_path / "file.safetensors", tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()

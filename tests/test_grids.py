@@ -88,6 +88,11 @@ def test_a_wide_cap_changes_nothing(process):
     assert torch.equal(geometric(process, 20, S_MIN, 10.0), geometric(process, 20, S_MIN))
 
 
+def test_a_cap_holds_for_the_last_step_too():
+    with pytest.raises(ValueError, match="below what the last step removes"):
+        geometric(GBM(0.8), 40, 0.3, 0.05)
+
+
 def test_a_cap_that_cannot_be_kept_is_refused():
     """0.64 of variance in steps of 0.01: 64 of them, and the levels at both ends."""
     with pytest.raises(ValueError, match=r"cap = 0.01: 38 steps .* 66 levels would"):

@@ -124,7 +124,8 @@ def test_files_that_are_something_else(tmp_path: Path):
     for suffix in (".npy", ".npz", ".pt", ".safetensors"):
         path = tmp_path / f"broken{suffix}"
         path.write_bytes(b"neither fish nor fowl")
-        assert "broken" in refused(path)
+        words = "pickles are not loaded" if suffix == ".pt" else "cannot be read"
+        assert words in refused(path)
     save_file({"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path / "two.safetensors")
     assert "which of a, b? call it images" in refused(tmp_path / "two.safetensors")
     marker = tmp_path / "ran"
@@ -134,7 +135,33 @@ def test_files_that_are_something_else(tmp_path: Path):
             return Path.touch, (marker,)
 
     (tmp_path / "trap.pt").write_bytes(pickle.dumps(Trap()))
-    assert "trap.pt" in refused(tmp_path / "trap.pt")
+    assert "pickles are not loaded" in refused(tmp_path / "trap.pt")
+    torch.save(Trap(), tmp_path / "saved.pt")
+    assert "pickles are not loaded" in refused(tmp_path / "saved.pt")
     np.save(tmp_path / "trap.npy", np.array([Trap()]), allow_pickle=True)
-    assert "trap.npy" in refused(tmp_path / "trap.npy")
+    assert "trap.npy: cannot be read" in refused(tmp_path / "trap.npy")
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        [torch.zeros(2, 3, 4, 4)],
+        {"images": [torch.zeros(3, 4, 4)]},
+        (torch.zeros(2, 3, 4, 4), torch.zeros(2)),
+        7,
+        torch.zeros(2, 3, 4, 4).to_sparse(),
+    ],
+    ids=["list", "dict of lists", "tuple", "number", "sparse"],
+)
+def test_what_is_saved_but_no_tensor(tmp_path: Path, saved: object):
+    torch.save(saved, tmp_path / "a.pt")
+    assert "where one dense tensor is asked for" in refused(tmp_path / "a.pt")
+
+
+def test_arrays_of_something_else(tmp_path: Path):
+    np.save(tmp_path / "words.npy", np.array(["a", "b"]))
+    assert "words.npy: cannot be read" in refused(tmp_path / "words.npy")
+    np.savez(tmp_path / "a.npz", images=np.zeros((2, 1, 3, 3), np.uint8))
+    (tmp_path / "renamed.npy").write_bytes((tmp_path / "a.npz").read_bytes())
+    assert "renamed.npy: cannot be read" in refused(tmp_path / "renamed.npy")

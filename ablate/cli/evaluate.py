@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ablate.cli.app import DeviceOption, app
-from ablate.errors import UserError
+from ablate.errors import UserError, first_line
 from ablate.home import Home
 
 if TYPE_CHECKING:
     from ablate.evaluation import ImageSet
+    from ablate.settings import Settings
 
 METRICS = ("fid", "fid_infinity", "kid", "coverage")
 DEFAULT = ("fid", "kid", "coverage")
@@ -61,6 +63,13 @@ def evaluate(
         list[str] | None,
         typer.Option("--set", help="KNOB=VALUE of the sampler, for a bundle; may be repeated."),
     ] = None,
+    versus: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KNOB=VALUE that makes a second configuration, drawn from the same noise and"
+            " compared in pairs; may be repeated."
+        ),
+    ] = None,
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="Look for copies of training images, too.")
     ] = False,
@@ -71,41 +80,60 @@ def evaluate(
     """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
     from ablate import evaluation
     from ablate.bundle import known
-    from ablate.console import image_bar, print_evaluation, print_json
+    from ablate.console import image_bar, print_difference, print_evaluation, print_json
     from ablate.device import resolve
 
     home, where, which = context.obj, resolve(device), tuple(metric or DEFAULT)
     if unknown := [name for name in which if name not in METRICS]:
         raise UserError(f"--metric {unknown[0]}: not one of {', '.join(METRICS)}")
     network = evaluation.find_features(extractor, resize, home)
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
-        if source in known(home):
-            mine, target, chosen = _drawn(
-                home, source, against, which, network.net.width, samples, seed, knobs, where
-            )
-        else:
-            mine, target, chosen = _read(source, against, samples, knobs)
-        evaluation.check(mine, target, network, which)
-        near = evaluation.near_training_images(target, home) if neighbours else None
-        with image_bar(f"features by {network.name}", len(mine.pixels) + len(target.pixels)) as bar:
-            found = evaluation.evaluate(mine, target, network, which, chosen, near, bar)
-        if log:
-            evaluation.record(found, home, where)
-    if as_json:
-        print_json(found.as_json())
+    if source in known(home):
+        work = _to_draw(home, source, against, samples or 1000, seed, knobs, versus, where)
     else:
-        print_evaluation(found)
+        work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
+    target, count = work.against, work.number
+    evaluation.check(source, work.shape, count, target, network, which, neighbours)
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
+        sets = [draw() for draw in work.sets]
+        dataset = target.dataset if neighbours else None
+        near = None if dataset is None else evaluation.near_training_images(dataset, home)
+        total = len(target.pixels) + count * len(sets)
+        with image_bar(f"features by {network.name}", total) as bar:
+            reference = evaluation.make_reference(target, network, count, bar)
+            found = [
+                evaluation.evaluate(images, reference, network, which, chosen, near, bar)
+                for images, chosen in zip(sets, work.knobs, strict=True)
+            ]
+    if as_json:
+        print_json(found[0].as_json() if len(found) == 1 else evaluation.comparison(*found))
+    else:
+        for each in found:
+            print_evaluation(each)
+        if len(found) == 2:
+            print_difference(evaluation.differences(*found))
+    for each in found if log else []:
+        try:
+            evaluation.record(each, home, where)
+        except Exception as error:  # whatever a database or a disk has to say
+            reason = f"{first_line(error)}; --no-log leaves it out"
+            raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
 
 
-Work = tuple["ImageSet", "ImageSet", dict[str, Any]]
-"""Samples, what they are measured against, and the knobs that drew them."""
+class _Work(NamedTuple):
+    """What is to be measured, known before it is drawn."""
+
+    against: ImageSet
+    shape: tuple[int, ...]  # of an image
+    number: int  # of images a set
+    sets: list[Callable[[], ImageSet]]
+    knobs: list[dict[str, Any]]  # of each set
 
 
-def _read(source: str, against: str | None, count: int | None, knobs: list[str] | None) -> Work:
+def _to_read(source: str, against: str | None, count: int | None, knobs: list[str]) -> _Work:
     from ablate.evaluation import image_set
 
     if knobs:
-        raise UserError(f"--set {knobs[0]}: {source} is not a bundle, there is nothing to set")
+        raise UserError(f"{knobs[0]}: {source} is not a bundle, there is nothing to set")
     if against is None:
         raise UserError("--against: say what to measure against, for example cifar10/test")
     mine, target = image_set(source), image_set(against)
@@ -113,32 +141,37 @@ def _read(source: str, against: str | None, count: int | None, knobs: list[str] 
         raise UserError(f"--samples {count}: {mine.name} has {len(mine.pixels)} images")
     if count is not None and count < len(mine.pixels):
         mine = mine._replace(pixels=mine.pixels[:count], dataset=None)
-    return mine, target, {}
+    return _Work(target, tuple(mine.pixels.shape[1:]), len(mine.pixels), [lambda: mine], [{}])
 
 
-def _drawn(
+def _to_draw(
     home: Home,
     name: str,
     against: str | None,
-    which: Sequence[str],
-    width: int,
-    count: int | None,
+    count: int,
     seed: int,
     knobs: list[str] | None,
+    versus: list[str] | None,
     device: str,
-) -> Work:
+) -> _Work:
     from ablate import evaluation
     from ablate.bundle import find, read_card
     from ablate.console import counting_bar
-    from ablate.metrics.reference import check_counts
     from ablate.trial import BATCH
 
-    card, count = read_card(find(name, home)), count or 1000
-    settings = evaluation.settings_of(card, knobs or [])
+    card = read_card(find(name, home))
+    chosen = [evaluation.settings_of(card, knobs or [])]
+    if versus:
+        chosen.append(evaluation.settings_of(card, [*(knobs or []), *versus]))
+
+    def draw(settings: Settings) -> ImageSet:
+        calls = settings.nfe * -(-count // BATCH)
+        with counting_bar(f"sample {name}", calls, "calls") as tick:
+            step = iter(range(1, calls + 1))
+            told = lambda: tick(next(step))  # noqa: E731
+            return evaluation.drawn(name, settings, count, seed, home, device, told)
+
     target = evaluation.image_set(against or f"{card.dataset}/test")
-    check_counts(which, count, len(target.pixels), width)
-    calls = settings.nfe * -(-count // BATCH)
-    with counting_bar(f"sample {name}", calls, "calls") as tick:
-        step = iter(range(1, calls + 1))
-        mine = evaluation.drawn(name, settings, count, seed, home, device, lambda: tick(next(step)))
-    return mine, target, {**settings.knobs(), "seed": seed}
+    sets = [partial(draw, settings) for settings in chosen]
+    told = [{**settings.knobs(), "seed": seed} for settings in chosen]
+    return _Work(target, card.shape, count, list(sets), told)

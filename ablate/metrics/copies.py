@@ -24,7 +24,8 @@ MARGIN = 0.5
 
 
 class Copies(NamedTuple):
-    samples: Nearest  # the k nearest training images of each sample
+    samples: Nearest  # the k nearest training images of each sample, mirrored or not
+    distances: Tensor  # of each sample to its nearest, as it stands, [N]
     heldout: Tensor  # distance of each held-out image to its nearest, [H]
     closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 if all is well
     c_t: float  # the same as a z-score (Meehan et al. 2020): below -3 is copying
@@ -34,7 +35,7 @@ class Copies(NamedTuple):
     def measured(self) -> dict[str, Measured]:
         """All but C_T, a z-score, and the suspects, a list: these have no error of their own."""
         return {
-            "distance": mean_of(self.samples.distances[:, 0]),
+            "distance": mean_of(self.distances),
             "heldout": mean_over_reference(self.heldout),
             "closer": self.closer,
             "authentic": self.authentic,
@@ -83,19 +84,24 @@ def find_copies(
 ) -> Copies:
     """Vectors [N, d] and [M, d]: pixels or features, as those of the control.
 
-    mirror: the samples mirrored, [N, d], where the dataset was.
+    mirror: the samples mirrored, [N, d], where the dataset was. Neighbours and suspects are then
+    looked for both ways; what is held against held-out images is not, for two looks come nearer
+    than one, and features of mirrored held-out images do not travel with a bundle.
     """
-    found = _with_mirror(nearest(samples, train, k), mirror, train, k)
-    own = nearest(train[found.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
-    distances = found.distances[:, 0]
-    order = distances.argsort()
+    plain = nearest(samples, train, k)
+    own = nearest(train[plain.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
+    distances = plain.distances[:, 0]
+    found = _with_mirror(plain, mirror, train, k)
+    closest = found.distances[:, 0]
+    order = closest.argsort()
     return Copies(
         samples=found,
+        distances=distances,
         heldout=control.distances,
         closer=_chance_of_less(distances, control.distances),
         c_t=_z_score(distances, control.distances),
         authentic=mean_of(distances > own),
-        suspects=order[distances[order] < control.limit].tolist(),
+        suspects=order[closest[order] < control.limit].tolist(),
     )
 
 

@@ -27,13 +27,13 @@ class Estimate(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true value lies, 95 times of 100."""
+        """Where the mean over many such sets lies, 95 times of 100."""
         return self.value - Z95 * self.error, self.value + Z95 * self.error
 
 
 class Measured(NamedTuple):
     value: float
-    samples: Tensor  # influence of each sample, up to a constant, [N]
+    samples: Tensor  # influence of each sample, or of each part of them, up to a constant, [N]
     reference: Tensor = FIXED  # of each image of the other set, [M]
     pairs: float = 0.0  # variance that single images do not explain; the plain sum has it twice
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,10 @@ from ablate.data import Dataset
 from ablate.errors import UserError, first_line
 from ablate.extractor import Extractor, extract
 from ablate.files import waiting, whole_file
+
+SPLITS = ("train", "test")
+NAME = re.compile(r"[\w-]+")
+"""Of all parts of an address: they make a folder's name."""
 
 PIECE = 1000
 FORMAT = 1
@@ -119,6 +124,10 @@ def import_features(path: Path, folder: Path) -> Address:
             features = file.get_tensor("features")
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"features {path}: cannot be read ({first_line(error)})") from None
+    if not all(NAME.fullmatch(str(part)) for part in address) or address.split not in SPLITS:
+        raise UserError(f"features {path}: its card is not one of ablate's")
+    if features.ndim != 2 or not features.is_floating_point() or not features.isfinite().all():
+        raise UserError(f"features {path}: not a table of finite numbers")
     if len(features) != address.images:
         raise UserError(f"features {path}: {len(features)} rows, its card says {address.images}")
     home = folder / address.key

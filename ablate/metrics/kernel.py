@@ -45,14 +45,12 @@ def within(a: Tensor) -> Within:
 
 
 def _of_pairs_alone(rows: Tensor, squares: Tensor) -> Tensor:
-    """Σ over i ≠ j of (k_ij - c (r_i + r_j - m))², c = n/(n-1): the kernel less all that single
-    images explain; `squares` is Σ k_ij². Never below zero but by rounding."""
+    """Σ over i ≠ j of (k_ij - m - c (d_i + d_j))² with d_i = r_i - m and c = (n - 1)/(n - 2), the
+    least squares': the kernel less all that single images explain. `squares` is Σ k_ij²."""
     n, m = len(rows), rows.mean()
-    c, apart = n / (n - 1), ((rows - m) ** 2).sum()
-    explained = n * (n - 1) * m**2  # Σ m²; d_i = r_i - m add up to 0
-    mixed = 2 * (n - 1) * (apart + n * m**2) - explained  # Σ k_ij (r_i + r_j - m)
-    own = explained + (2 * n - 4) * apart  # Σ (r_i + r_j - m)²
-    return (squares - 2 * c * mixed + c**2 * own).clamp_min(0)
+    apart = ((rows - m) ** 2).sum()
+    explained = n * (n - 1) * m**2 + 2 * (n - 1) ** 2 / max(n - 2, 1) * apart
+    return (squares - explained).clamp_min(0)  # below zero by rounding alone
 
 
 def _pieces(a: Tensor, b: Tensor) -> Iterator[tuple[slice, Tensor]]:

@@ -58,6 +58,12 @@ METRICS: dict[str, Callable[[Tensor, Reference], dict[str, Measured]]] = {
     "coverage": _coverage,  # precision, recall, density and coverage
 }
 
+MEASURED = ("fid", "kid", "coverage")
+"""Of these, what every cell of a study has."""
+
+DISTANCES = ("kid", "fid", "precision", "recall", "density", "coverage")
+"""The names that these give."""
+
 FEWEST = {"fid": 2, "kid": 2, "coverage": coverage.K + 1}
 """Images of either set without which a metric has no value."""
 
@@ -73,7 +79,7 @@ def check_counts(which: Iterable[str], samples: int, reference: int, features: i
 
 
 def measure(
-    samples: Tensor, reference: Reference, which: Iterable[str] = ("fid", "kid", "coverage")
+    samples: Tensor, reference: Reference, which: Iterable[str] = MEASURED
 ) -> dict[str, Measured]:
     """Features of samples, [N, f] -> metrics."""
     found: dict[str, Measured] = {}

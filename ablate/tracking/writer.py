@@ -92,12 +92,10 @@ class Tracker:
         self.log(run.info.run_id, params=params)
         return str(run.info.run_id)
 
-    def open_evaluation(self, name: str, params: Knobs, tags: Tags) -> str:
+    def open_evaluation(self, name: str, tags: Tags) -> str:
         experiment = self.experiment("evaluations", {KIND: "evaluation"})
         tags = {**tags, KIND: "evaluation"}
-        run_id = str(self.client.create_run(experiment, tags=tags, run_name=name).info.run_id)
-        self.log(run_id, params=params)
-        return run_id
+        return str(self.client.create_run(experiment, tags=tags, run_name=name).info.run_id)
 
     def log(
         self,
