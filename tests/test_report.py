@@ -284,6 +284,13 @@ def test_only_leaking_trials_still_give_an_answer(record: StudyRecord) -> None:
 # --- figures as data -----------------------------------------------------------------------------
 
 
+def test_the_ladder_names_every_knob_where_there_are_few(record: StudyRecord) -> None:
+    few = [t._replace(params={"init": t.params["init"], "L": t.number % 4}) for t in record.trials]
+    data = figures.ladder(record._replace(trials=few), count=3)
+    assert data is not None
+    assert all("L = " in dot.label for dot in data.dots)
+
+
 def test_the_ladder_holds_the_best_and_sorts_the_yardsticks(record: StudyRecord) -> None:
     data = figures.ladder(record, count=3)
     assert data is not None

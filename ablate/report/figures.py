@@ -117,13 +117,20 @@ def marks(record: StudyRecord, dots: list[Dot], log: bool) -> tuple[list[Mark], 
     return [m for m in sticks if near(m)], [m for m in sticks if not near(m)]
 
 
+MOST_NAMED = 3
+"""Knobs to tell a configuration by, in a figure."""
+
+
 def ladder(record: StudyRecord, count: int = 12) -> Ladder | None:
     """The objective of the best trials against the yardsticks; None without a complete trial."""
     top = ranking(record)[:count]
     if not top:
         return None
     names = varied(record)
-    kinds = [k for k in names if not is_scale(knob_values(record.trials, k))] or names[:3]
+    kinds = names  # all, if a line has room for them; else those in words
+    if len(names) > MOST_NAMED:
+        words = [k for k in names if not is_scale(knob_values(record.trials, k))]
+        kinds = words or names[:MOST_NAMED]
     dots = [
         _dot(record, t, float(line), f"{configuration(t, kinds)}  #{t.number}".strip())
         for line, t in enumerate(top)
