@@ -206,7 +206,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
         for name, each in copies.measured().items():
             low, high = each.estimate.interval
             rows.append((f"nn_{space}_{name}", f"{each.value:.5g}", f"{low:.5g} to {high:.5g}"))
-        rows.append((f"nn_{space}_c_t", f"{copies.c_t:.3g}", "below -3 is copying"))
+        rows.append((f"nn_{space}_c_t", f"{copies.c_t:.3g}", "below -3: copies, or too smooth"))
     print_table(
         [f"{evaluation.samples.name} against {evaluation.protocol.reference}", "", "95 %"], rows
     )

@@ -28,7 +28,7 @@ class Copies(NamedTuple):
     distances: Tensor  # of each sample to its nearest, as it stands, [N]
     heldout: Tensor  # distance of each held-out image to its nearest, [H]
     closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 if all is well
-    c_t: float  # the same as a z-score (Meehan et al. 2020): below -3 is copying
+    c_t: float  # the same as a z-score (Meehan et al. 2020): below -3: copies, or too smooth
     authentic: Measured  # share whose neighbour has a nearer one in the training set (AuthPct)
     suspects: list[int]  # samples to look at, nearest first
 

@@ -149,7 +149,7 @@ def neighbours(record: StudyRecord, count: int = 10) -> Table:
     caption = (
         "Distances to the nearest training image, held against those of held-out images. Closer: "
         "the chance that a sample is nearer than a held-out image is, 0.5 if all is well. C_T: the "
-        "same as a z-score; below −3 is copying."
+        "same as a z-score; below −3 samples are copies, or too smooth: the suspects tell which."
     )
     return _ranked_table("neighbours", caption, record, [], columns, ranking(record)[:count])
 
