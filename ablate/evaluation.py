@@ -21,14 +21,15 @@ from ablate.image_files import read_images
 from ablate.inception import inception
 from ablate.metrics.copies import Copies
 from ablate.metrics.estimate import Estimate, Measured, paired_difference
-from ablate.metrics.features import cache_folder, cached_features
-from ablate.metrics.protocol import Protocol, require_same
+from ablate.metrics.features import address_of, cache_folder, cached_features
+from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, check_counts, measure
 from ablate.neighbourhood import Neighbourhood
 from ablate.nets.classifier import Classifier
 from ablate.pictures import save_grid
 from ablate.portrait import few_step_settings, lab_of_one
 from ablate.provenance import provenance
+from ablate.record import require_same
 from ablate.resize import RESIZES
 from ablate.settings import Settings, listens
 from ablate.spec import one_line
@@ -211,7 +212,10 @@ def make_reference(
         reference_count=len(against.pixels),
         samples=samples,
     )
-    return Reference(features_of(against, extractor, progress), protocol)
+    features, folder = features_of(against, extractor, progress), None
+    if against.dataset is not None:
+        folder = cache_folder() / address_of(against.dataset, against.split, extractor).key
+    return Reference(features, protocol, folder)
 
 
 def evaluate(
@@ -232,7 +236,7 @@ def evaluate(
 
 def differences(first: Evaluation, second: Evaluation) -> dict[str, Estimate]:
     """First less second, by the names of the first: of samples drawn from the same noise."""
-    require_same(first.protocol, second.protocol)
+    require_same(first.protocol._asdict(), second.protocol._asdict())
     return {
         name: paired_difference(mine, second.measured[metric])
         for (metric, mine), name in zip(first.measured.items(), first.estimates(), strict=True)

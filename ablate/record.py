@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from ablate.errors import UserError
+
 Value = str | int | float
 INTERVAL = ".interval"
 """Ending of the metric that holds another's half-width."""
@@ -60,6 +62,48 @@ class StudyRecord(NamedTuple):
         metric, direction = self.objectives[0]
         done = [t for t in self.trials if t.state == "complete" and metric in t.metrics]
         return sorted(done, key=lambda t: t.metrics[metric], reverse=direction == "maximize")
+
+
+def joined(records: Sequence[StudyRecord]) -> StudyRecord:
+    """Several studies as one ranking, every trial saying its study; refused where they were not
+    measured alike."""
+    first, *others = records
+    for other in others:
+        if other.objectives[0] != first.objectives[0]:
+            goals = (" ".join(record.objectives[0]) for record in (first, other))
+            raise UserError(
+                f"{first.name} and {other.name} seek different things: {'; '.join(goals)}"
+            )
+        for metric in first.protocols.keys() & other.protocols.keys():
+            what = f"{metric} of {first.name} and {other.name}: "
+            require_same(first.protocols[metric], other.protocols[metric], what)
+    return first._replace(
+        name=" and ".join(record.name for record in records),
+        question=" ".join(record.question for record in records),
+        trials=[
+            trial._replace(params={"study": record.name, **trial.params})
+            for record in records
+            for trial in record.trials
+        ],
+        yardsticks={
+            f"{record.name}: {name}": found
+            for record in records
+            for name, found in record.yardsticks.items()
+        },
+    )
+
+
+def require_same(first: Mapping[str, object], second: Mapping[str, object], what: str = "") -> None:
+    """Refuse to compare what was measured by different protocols, and say what differs."""
+    named = [name for name in {**first, **second} if name != "hash"]
+    different = [
+        f"{name}: {first.get(name)} against {second.get(name)}"
+        for name in named
+        if first.get(name) != second.get(name)
+    ]
+    if different:
+        told = "; ".join(different)
+        raise UserError(f"{what}protocols differ and cannot be ranked together ({told})")
 
 
 STUDENT_975 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)

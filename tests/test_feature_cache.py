@@ -14,6 +14,7 @@ import torch
 from ablate.data import Dataset
 from ablate.errors import UserError
 from ablate.extractor import Extractor, extract, load_extractor, shipped_path
+from ablate.metrics import coverage, frechet
 from ablate.metrics import features as cache
 from ablate.metrics.features import (
     address_of,
@@ -21,6 +22,8 @@ from ablate.metrics.features import (
     export_features,
     import_features,
 )
+from ablate.metrics.protocol import Protocol
+from ablate.metrics.reference import Reference, measure
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,47 @@ def test_what_decides_the_features_decides_the_place(
     assert len(keys) == 5
 
 
+def test_statistics_are_computed_once_for_all_processes(
+    digits: Dataset,
+    extractor: Extractor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A second reference reads what the first one left: the same bits, and nothing is computed."""
+    features = cached_features(digits, "test", extractor, tmp_path)
+    home = tmp_path / address_of(digits, "test", extractor).key
+    protocol = Protocol("digits", "0", "none", True, "digits/test", "0", len(features), 100)
+    first, samples = Reference(features, protocol, home), features[:100] + 0.1
+    found = {name: each.estimate for name, each in measure(samples, first).items()}
+    for module, name in ((frechet, "features_to_statistics"), (coverage, "radii")):
+        monkeypatch.setattr(module, name, _never)
+    assert torch.equal(Reference(features, protocol, home).radii, first.radii)
+    assert torch.equal(Reference(features, protocol, home).statistics[1], first.statistics[1])
+    monkeypatch.undo()
+    again = measure(samples, Reference(features, protocol, home))
+    assert {name: each.estimate for name, each in again.items()} == found
+    alone = measure(samples, Reference(features, protocol))
+    assert {name: each.estimate for name, each in alone.items()} == found
+
+
+def _never(*arguments: object) -> None:
+    raise AssertionError("computed again")
+
+
+def test_an_import_drops_statistics_of_what_was_there(
+    digits: Dataset, extractor: Extractor, tmp_path: Path
+):
+    features = cached_features(digits, "test", extractor, tmp_path)
+    address = address_of(digits, "test", extractor)
+    protocol = Protocol("digits", "0", "none", True, "digits/test", "0", len(features), 100)
+    before = Reference(features, protocol, tmp_path / address.key).statistics
+    export_features(2 * features, address, tmp_path / "other.safetensors")
+    import_features(tmp_path / "other.safetensors", tmp_path)
+    doubled = cached_features(digits, "test", extractor, tmp_path)
+    after = Reference(doubled, protocol, tmp_path / address.key).statistics
+    torch.testing.assert_close(after.mean, 2 * before.mean)
+
+
 def test_a_broken_piece_is_made_again(digits: Dataset, extractor: Extractor, tmp_path: Path):
     watched, calls = counting(extractor)
     first = cached_features(digits, "test", watched, tmp_path)
@@ -93,6 +137,7 @@ import torch
 
 from ablate.data import load
 from ablate.extractor import load_extractor, shipped_path
+from ablate.metrics import coverage, frechet
 from ablate.metrics import features as cache
 
 torch.set_num_threads(1)

@@ -192,6 +192,17 @@ def test_neighbours_have_a_table_of_their_own(record: StudyRecord) -> None:
     assert "NN feature C_T" not in [column.label for column in told["measures"].header]
 
 
+def test_the_best_ones_neighbours_are_shown(record: StudyRecord, tmp_path: Path) -> None:
+    fetch = pictures(tmp_path / "store")
+    assert "neighbours" not in {each.kind for each in render.pictures(record, fetch)}
+    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in record.trials]
+    page = render.write(record._replace(trials=trials), fetch, tmp_path / "r")
+    assert (page.parent / "figures" / "neighbours-best.png").is_file()
+    html = page.read_text(encoding="utf-8")
+    assert "Beside the training images" in html
+    assert "nearest to the training set, nearest first" in html
+
+
 def test_protocols_and_provenance(record: StudyRecord) -> None:
     table = tables.protocols(record)
     assert ("reference count", 10000, 10000) in table.rows

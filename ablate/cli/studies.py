@@ -69,17 +69,22 @@ def study(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: ablate results digits-adls --json")
+@app.command(epilog="Example: ablate results fashion-adls fashion-asams")
 def results(
     context: typer.Context,
-    name: Name,
+    names: Annotated[list[str], typer.Argument(help="A study, or several to rank together.")],
     budget: BudgetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="A list of objects.")] = False,
 ) -> None:
-    """Print a study's trials: a table, best first, or JSON, by number."""
-    from ablate.console import print_json, print_results, trial_rows
+    """Print a study's trials: a table, best first, or JSON, by number.
 
-    record = _record(context.obj, name, budget)
+    Several studies are ranked together if they were measured alike, and refused if not.
+    """
+    from ablate.console import print_json, print_results, trial_rows
+    from ablate.record import joined
+
+    records = [_record(context.obj, name, budget) for name in names]
+    record = joined(records) if len(records) > 1 else records[0]
     if as_json:
         print_json(trial_rows(record))
     else:

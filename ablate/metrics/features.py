@@ -1,7 +1,7 @@
-"""Features of a whole split, computed once and kept: content-addressed, piece by piece.
+"""Features of a whole split and their statistics, computed once and kept: content-addressed.
 
-A piece is a file, written whole or not at all, so a kill loses one piece of work, and any number of
-processes may ask for the same features: one computes a piece, the others wait for it.
+Features are kept piece by piece. A piece is a file, written whole or not at all, so a kill loses
+one piece of work, and any number of processes may ask for the same: one computes, the others wait.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from ablate.files import waiting, whole_file
 SPLITS = ("train", "test")
 NAME = re.compile(r"[\w-]+")
 """Of all parts of an address: they make a folder's name."""
+
+Tensors = dict[str, Tensor]
 
 PIECE = 1000
 FORMAT = 1
@@ -88,26 +90,44 @@ def cached_features(
 def _piece(
     path: Path, images: Tensor, extractor: Extractor, progress: Callable[[int], None]
 ) -> Tensor:
-    if (found := _read(path, len(images))) is not None:
+    computed = False
+
+    def compute() -> dict[str, Tensor]:
+        nonlocal computed
+        computed = True
+        return {"features": extract(extractor, images, progress)}
+
+    found = kept(path, compute, lambda tensors: len(tensors["features"]) == len(images))
+    if not computed:
         progress(len(images))
+    return found["features"]
+
+
+def kept(
+    path: Path, compute: Callable[[], Tensors], right: Callable[[Tensors], bool] = lambda _: True
+) -> Tensors:
+    """What `path` holds, if it is there, whole and `right`; else what `compute` gives, kept there.
+
+    Of any number of processes that ask at once, one computes and the others wait for it.
+    """
+    if (found := _read(path, right)) is not None:
         return found
     with waiting(path.with_suffix(".lock")):
-        if (found := _read(path, len(images))) is not None:  # while this one waited
-            progress(len(images))
+        if (found := _read(path, right)) is not None:  # while this one waited
             return found
-        features = extract(extractor, images, progress)
+        computed = compute()
         with whole_file(path) as scratch:
-            save_file({"features": features}, scratch)
-        return features
+            save_file({name: each.contiguous() for name, each in computed.items()}, scratch)
+        return computed
 
 
-def _read(path: Path, count: int) -> Tensor | None:
+def _read(path: Path, right: Callable[[Tensors], bool]) -> Tensors | None:
     """None if it is not there or not what it should be."""
     try:
-        features = load_file(path)["features"]
+        found: Tensors = load_file(path)
+        return found if right(found) else None
     except (OSError, KeyError, SafetensorError):
         return None
-    return features if len(features) == count else None
 
 
 def export_features(features: Tensor, address: Address, out: Path) -> None:
@@ -135,4 +155,6 @@ def import_features(path: Path, folder: Path) -> Address:
     for index, part in enumerate(features.split(PIECE)):
         with whole_file(home / f"{index:05d}.safetensors") as scratch:
             save_file({"features": part.contiguous()}, scratch)
+    for statistics in home.glob("[!0-9.]*.safetensors"):  # of features that were here before
+        statistics.unlink()
     return address

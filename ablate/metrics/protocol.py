@@ -6,8 +6,6 @@ import hashlib
 import json
 from typing import NamedTuple
 
-from ablate.errors import UserError
-
 
 class Protocol(NamedTuple):
     extractor: str
@@ -26,11 +24,3 @@ class Protocol(NamedTuple):
         told = {k: v for k, v in self._asdict().items() if k != "seeds" or v != 1}
         text = json.dumps(told, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def require_same(first: Protocol, second: Protocol) -> None:
-    """Refuse to compare what was measured differently, and say what differs."""
-    pairs = zip(Protocol._fields, first, second, strict=True)
-    different = [f"{name}: {a} against {b}" for name, a, b in pairs if a != b]
-    if different:
-        raise UserError(f"protocols differ and cannot be ranked together ({'; '.join(different)})")

@@ -5,33 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from ablate.errors import UserError
 from ablate.metrics import coverage, frechet, kernel
 from ablate.metrics.estimate import Measured
+from ablate.metrics.features import Tensors, kept
 from ablate.metrics.protocol import Protocol
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Features of real images, [M, f], and what of them is worth computing once."""
+    """Features of real images, [M, f], and what of them is worth computing once.
+
+    With a `folder`, where the features are kept, once for every process that comes after.
+    """
 
     features: Tensor
     protocol: Protocol
+    folder: Path | None = None
 
     @cached_property
     def statistics(self) -> frechet.Statistics:
-        return frechet.features_to_statistics(self.features)
+        found = self._once(
+            "statistics", lambda: frechet.features_to_statistics(self.features)._asdict()
+        )
+        return frechet.Statistics(**found)
 
     @cached_property
     def within(self) -> kernel.Within:
-        return kernel.within(self.features)
+        def compute() -> Tensors:
+            found = kernel.within(self.features)
+            return {"rows": found.rows, "pairs": torch.tensor(found.pairs, dtype=torch.float64)}
+
+        found = self._once("kernel", compute)
+        return kernel.Within(found["rows"], float(found["pairs"]))
 
     @cached_property
     def radii(self) -> Tensor:
-        return coverage.radii(self.features)
+        name = f"radii-{coverage.K}"
+        return self._once(name, lambda: {"radii": coverage.radii(self.features)})["radii"]
+
+    def _once(self, name: str, compute: Callable[[], Tensors]) -> Tensors:
+        if self.folder is None:
+            return compute()
+        return kept(self.folder / f"{name}.safetensors", compute)
 
 
 def _fid(samples: Tensor, reference: Reference) -> dict[str, Measured]:

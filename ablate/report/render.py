@@ -39,6 +39,12 @@ FIGURES: dict[str, tuple[Callable[[StudyRecord], Shown], str]] = {
 }
 
 
+NEAREST = (
+    "The samples nearest to the training set, nearest first; each is followed by its nearest "
+    "training images where these were on the machine."
+)
+
+
 class Drawing(NamedTuple):
     name: str
     caption: str
@@ -49,9 +55,22 @@ class Drawing(NamedTuple):
 class Picture(NamedTuple):
     """An image that a cell left behind."""
 
-    name: str
+    kind: str  # of KINDS
+    role: str  # of the trial that it is of
     caption: str
     png: bytes | None  # None: the store has none
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.role}"
+
+
+KINDS = {
+    "samples": "Samples",
+    "trajectory": "From noise to image",
+    "neighbours": "Beside the training images",
+}
+"""Of pictures that cells leave, and what the page calls them."""
 
 
 def write(record: StudyRecord, fetch: Fetch, folder: Path) -> Path:
@@ -97,7 +116,7 @@ def _fill(folder: Path, record: StudyRecord, fetch: Fetch) -> None:
     for picture in seen:
         if picture.png is not None:
             (folder / "figures" / f"{picture.name}.png").write_bytes(picture.png)
-    context = {**words(record), "tables": told, "figures": drawn, "pictures": seen}
+    context = {**words(record), "tables": told, "figures": drawn, "pictures": seen, "kinds": KINDS}
     _put(folder / "report.md", _template("template.md", escaped=False).render(context))
     _put(folder / "index.html", _template("template.html", escaped=True).render(context))
 
@@ -169,7 +188,7 @@ def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
     makers += [tables.protocols, tables.provenance]
     if len(record.objectives) > 1:
         makers.append(tables.pareto)
-    if any(metric.startswith(tables.NEIGHBOURS) for metric in tables.metrics(record)):
+    if _looked_for_copies(record):
         makers.append(tables.neighbours)
     return {table.name: table for table in (make(record) for make in makers)}
 
@@ -200,17 +219,25 @@ def gallery(record: StudyRecord) -> list[tuple[str, Trial]]:
 
 
 def pictures(record: StudyRecord, fetch: Fetch) -> list[Picture]:
-    """Sample grids and trajectory strips of the gallery, from each trial's first seed."""
-    knobs = tables.varied(record)
+    """Sample grids and trajectory strips of the gallery, and the best one's samples beside their
+    nearest training images if these were looked for; from each trial's first seed."""
+    knobs, shown = tables.varied(record), gallery(record)
+    wanted = [(kind, role, trial) for kind in ("samples", "trajectory") for role, trial in shown]
+    wanted += [("neighbours", *each) for each in shown[:1] if _looked_for_copies(record)]
     return [
         Picture(
-            f"{kind}-{role}",
-            f"{role.capitalize()}, {trial_name(trial, knobs)}; {answer.measured(record, trial)}.",
+            kind,
+            role,
+            f"{role.capitalize()}, {trial_name(trial, knobs)}; {answer.measured(record, trial)}."
+            + (f" {NEAREST}" if kind == "neighbours" else ""),
             _fetched(fetch, trial, f"{kind}.png"),
         )
-        for kind in ("samples", "trajectory")
-        for role, trial in gallery(record)
+        for kind, role, trial in wanted
     ]
+
+
+def _looked_for_copies(record: StudyRecord) -> bool:
+    return any(metric.startswith(tables.NEIGHBOURS) for metric in tables.metrics(record))
 
 
 def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:

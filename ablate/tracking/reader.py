@@ -69,7 +69,10 @@ class Reader:
     def _record(self, experiment: str, run: Run) -> StudyRecord:
         tags, run_id = run.data.tags, run.info.run_id
         spec = self._document(run_id, "study.json")
-        runs = runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'")
+        protocols = self._document(run_id, "protocols.json")
+        runs = list(runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'"))
+        for each in runs:
+            _require_protocols(each, protocols)
         return StudyRecord(
             run_id=run_id,
             name=spec["name"],
@@ -79,15 +82,27 @@ class Reader:
             spec=spec,
             objectives=[Objective(o["metric"], o["direction"]) for o in spec["objectives"]],
             planned=spec["trials"],
-            protocols=self._document(run_id, "protocols.json"),
+            protocols=protocols,
             yardsticks=_yardsticks(run.data.metrics),
             tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
-            trials=_trials(list(runs)),
+            trials=_trials(runs),
         )
 
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
         return document
+
+
+def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -> None:
+    """A run that was measured otherwise than its study is not to be ranked with the rest."""
+    for tag, hash in run.data.tags.items():
+        metric = tag.removeprefix("protocol.")
+        expected = protocols.get(metric, {}).get("hash")
+        if tag != metric and expected not in (None, hash):
+            raise UserError(
+                f"{run.info.run_name}: its {metric} was measured by protocol {hash},"
+                f" the study's by {expected}; they cannot be ranked together"
+            )
 
 
 def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
