@@ -128,6 +128,12 @@ def find(name: str, home: Home) -> Path:
     if path.suffix == ".safetensors" and path.is_file():
         return path
     names = ", ".join(named) or "none"
+    if name in home.toml_files("train"):
+        raise UserError(
+            f"bundle {name!r} is not trained yet: `ablate train {name}`, or, with weights from"
+            f" elsewhere, `ablate bundle import WEIGHTS --recipe {name} --out"
+            f" {home.bundles / name}.safetensors`"
+        )
     raise UserError(f"bundle {name!r} is neither known ({names}) nor a .safetensors file")
 
 

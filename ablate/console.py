@@ -25,6 +25,8 @@ from ablate.report.tables import varied
 if TYPE_CHECKING:
     from ablate.evaluation import Evaluation
     from ablate.metrics.estimate import Estimate
+    from ablate.plan import Plan
+    from ablate.spec import Study
 
 console = Console(markup=False)  # a question may hold brackets
 
@@ -79,14 +81,39 @@ class StudyBar:
             better = min if direction == "minimize" else max
             value = metrics[metric]
             self._best = value if self._best is None else better(self._best, value)
-        best = "" if self._best is None else f"best {metric} {self._best:.4g}"
+        best = self._news()
         self._progress.update(self._task, completed=self._done, count=self._count(), news=best)
         if self._progress.disable:
             shown = f"{metric} {metrics[metric]:.4g}" if metric in metrics else ""
             print(f"trial {number:3d}  {state:9s} {shown:16s} {self._count()}  {best}", flush=True)
 
+    def stands(self, done: int, best: float | None) -> None:
+        """Whoever did it: other workers are counted too."""
+        new, self._done, self._best = done > self._done, max(done, self._done), best
+        if new:
+            self._progress.update(
+                self._task, completed=self._done, count=self._count(), news=self._news()
+            )
+        if new and self._progress.disable:
+            print(f"{self._count()}  {self._news()}", flush=True)
+
+    def _news(self) -> str:
+        return "" if self._best is None else f"best {self._objective.metric} {self._best:.4g}"
+
     def _count(self) -> str:
         return f"{self._done}/{self._total} trials"
+
+
+class Silent:
+    """A study's progress that nobody looks at."""
+
+    def began(self, done: int, total: int, best: float | None) -> None: ...
+
+    def advanced(self, share: float) -> None: ...
+
+    def stands(self, done: int, best: float | None) -> None: ...
+
+    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
 
 
 class Tick(Protocol):
@@ -164,6 +191,47 @@ def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:
     table = Table(*header)
     for row in rows:
         table.add_row(*row)
+    console.print(table)
+
+
+def print_study(study: Study, which: str) -> None:
+    """What is about to be run."""
+    console.print(f"{study.name}: {study.question}", highlight=False)
+    console.print(
+        f"budget {study.budget}{which}: {plural(study.trials, 'trial')} of"
+        f" {plural(len(study.seeds), 'seed')} and {study.samples} samples, by {study.method}",
+        highlight=False,
+    )
+
+
+def print_plan(plan: Plan, device: str) -> None:
+    """What it would cost; a range of time where trials may be given up early."""
+    about = "" if plan.exact else "about "
+    span = duration(plan.seconds)
+    if plan.least < plan.seconds:
+        span = f"{duration(plan.least)} to {span}, as many as are given up early"
+    rows = [
+        ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')})"),
+        ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
+        (f"time on this {device}", f"{about}{span}"),
+        ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
+    ]
+    print_table(["plan", ""], rows)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def print_groups(header: list[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
+    """As a table, with a line between groups."""
+    table = Table(*header)
+    for rows in groups:
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
     console.print(table)
 
 

@@ -26,6 +26,13 @@ def resolve(name: str) -> str:
     return name
 
 
+def spread(name: str, workers: int) -> list[str]:
+    """A device for each of several workers: GPU after GPU, if none is named."""
+    if resolve(name) == "cuda":
+        return [f"cuda:{place % torch.cuda.device_count()}" for place in range(workers)]
+    return [resolve(name)] * workers
+
+
 def _keep_freed_memory() -> None:
     """Let glibc reuse the memory of a network's layers instead of giving it back after each.
 

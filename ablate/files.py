@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,17 @@ def whole_file(path: Path) -> Iterator[Path]:
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def make_whole(path: Path, make: Callable[[Path], None]) -> None:
+    """Unless `path` is there, `make` makes it: all of it or nothing, once, whoever else tries."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with waiting(path.with_name(f".{path.name}.lock")):
+        if not path.exists():  # while this one waited
+            with whole_file(path) as scratch:
+                make(scratch)
 
 
 @contextmanager

@@ -18,6 +18,13 @@ def shipped_studies() -> Path:
 
 class Home(NamedTuple):
     root: Path
+    storage: str = ""  # URL of the search's database; empty: a file under the root
+    tracking: str = ""  # URI of MLflow's; empty: a file under the root
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the record is a file under the root."""
+        return not self.tracking
 
     @property
     def mlruns(self) -> Path:
@@ -29,14 +36,24 @@ class Home(NamedTuple):
 
     @property
     def tracking_uri(self) -> str:
-        return f"sqlite:///{self.mlruns / 'mlflow.db'}"
+        return self.tracking or f"sqlite:///{self.record}"
+
+    @property
+    def record(self) -> Path:
+        """MLflow's database, where it is a file."""
+        return self.mlruns / "mlflow.db"
 
     def has_record(self) -> bool:
-        return (self.mlruns / "mlflow.db").exists()
+        return not self.is_local or self.record.exists()
 
     @property
     def search_url(self) -> str:
-        return f"sqlite:///{self.mlruns / 'optuna.db'}"
+        return self.storage or f"sqlite:///{self.search}"
+
+    @property
+    def search(self) -> Path:
+        """Optuna's database, where it is a file."""
+        return self.mlruns / "optuna.db"
 
     @property
     def bundles(self) -> Path:
@@ -48,21 +65,24 @@ class Home(NamedTuple):
         return self.mlruns / "artifacts"
 
     def toml_files(self, folder: str = "") -> dict[str, Path]:
-        """Study files by name (or, with folder `train`, training files); one's own come first."""
+        """Study files by name (or the files of a folder of `studies/`); one's own come first."""
         found: dict[str, Path] = {}
         for base in (shipped_studies(), self.root / "studies"):
             found |= {path.stem: path for path in sorted((base / folder).glob("*.toml"))}
         return found
 
-    def find_toml(self, name: str, folder: str = "") -> Path:
+    def file(self, name: str) -> Path:
+        """A file, given from here or from the root."""
+        for path in (Path(name), self.root / name):
+            if path.is_file():
+                return path
+        raise UserError(f"{name}: no such file")
+
+    def find_toml(self, name: str, folder: str) -> Path:
         """A file by its name, or by its path when it ends in .toml."""
         if name.endswith(".toml"):
-            for path in (Path(name), self.root / name):
-                if path.is_file():
-                    return path
-            raise UserError(f"{name}: no such file")
+            return self.file(name)
         known = self.toml_files(folder)
         if name not in known:
-            kind = "training file" if folder else "study"
-            raise UserError(f"{kind} {name!r} is unknown; known: {', '.join(known) or 'none'}")
+            raise UserError(f"training file {name!r} is unknown; known: {', '.join(known)}")
         return known[name]

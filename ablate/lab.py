@@ -11,7 +11,7 @@ from ablate import data
 from ablate.errors import UserError
 from ablate.extractor import Extractor, extract, find_extractor
 from ablate.home import Home
-from ablate.inits import INITS, PAPER_FITS, Source
+from ablate.inits import INITS, LEAKS_DATA, PAPER_FITS, Source
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import MEASURED, Reference, check_counts, measure
 from ablate.neighbourhood import Neighbourhood
@@ -41,6 +41,22 @@ class Lab(NamedTuple):
     @property
     def key(self) -> str:
         return f"{self.study.name}/{self.study.budget}/{self.identity}"
+
+
+def without_oracle(study: Study, home: Home) -> Study:
+    """The study without the start that needs training images, where these are not at hand and there
+    are other starts."""
+    init = study.search.get("init")
+    others = tuple(name for name in (init and init.choices) or () if name not in LEAKS_DATA)
+    if init is None or not others or len(others) == len(init.choices or ()):
+        return study
+    if _training_images(bundles.read_card(bundles.find(study.bundle, home))) is not None:
+        return study
+    search = {**study.search, "init": init.model_copy(update={"choices": others})}
+    left = study.model_copy(update={"search": search})
+    if study.method == "grid":
+        left = left.model_copy(update={"trials": min(study.trials, left.size())})
+    return left
 
 
 def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:

@@ -28,7 +28,7 @@ class Trial(NamedTuple):
 
     run_id: str
     number: int
-    state: str  # complete, diverged, failed, pruned or running
+    state: str  # complete, diverged, failed, pruned, repeated or running
     params: dict[str, Value]
     metrics: dict[str, float]
     intervals: dict[str, float]  # 95 %, Student's t over seeds; absent with a single seed
@@ -39,6 +39,10 @@ class Trial(NamedTuple):
 class Objective(NamedTuple):
     metric: str
     direction: str  # minimize or maximize
+
+
+Importance = dict[str, dict[str, dict[str, float]]]
+"""Objective -> method -> knob -> share of what moves the objective."""
 
 
 class StudyRecord(NamedTuple):
@@ -56,12 +60,19 @@ class StudyRecord(NamedTuple):
     yardsticks: dict[str, dict[str, float]]  # name -> metrics: what to hold the trials against
     tags: dict[str, str]  # versions, commit, device, bundle
     trials: list[Trial]  # by number
+    importance: Importance = {}  # noqa: RUF012 - read only
 
     def ranked(self) -> list[Trial]:
-        """Complete trials, best first by the first objective."""
+        """Complete trials that keep to all constraints, best first by the first objective."""
         metric, direction = self.objectives[0]
         done = [t for t in self.trials if t.state == "complete" and metric in t.metrics]
+        done = [t for t in done if not self.violated(t)]
         return sorted(done, key=lambda t: t.metrics[metric], reverse=direction == "maximize")
+
+    def violated(self, trial: Trial) -> list[str]:
+        """The constraints that a trial does not keep to."""
+        bounds = self.spec.get("constraints", {})
+        return [name for name, most in bounds.items() if trial.metrics.get(name, 0.0) > most]
 
 
 def joined(records: Sequence[StudyRecord]) -> StudyRecord:

@@ -8,9 +8,14 @@ the answer is stored: whole, in one transaction.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +29,7 @@ from optuna.distributions import (
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from ablate.database import driven, options, patiently, set_up
 from ablate.record import Value
 from ablate.space import Domain
 from ablate.spec import Study
@@ -59,10 +65,12 @@ def from_unit(domain: Domain, u: float) -> Value:
 
 def propose(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
     """The n-th proposal, given the finished trials before it."""
+    if n < len(study.first):
+        return Proposal(dict(study.first[n]), {})
     if study.method == "grid":
-        return Proposal(next(itertools.islice(study.grid(), n, None)), {})
+        return Proposal(next(itertools.islice(study.grid(), n - len(study.first), None)), {})
     if study.method in ("random", "qmc"):
-        point = _unit_point(study, n)
+        point = _unit_point(study, n - len(study.first))
         params: dict[str, Value] = {}
         for knob, u in zip(study.order(), point, strict=True):
             if study.applies(knob, {**study.fixed, **params}):
@@ -87,13 +95,30 @@ def _ask(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
     shadow = optuna.create_study(
         directions=[o.direction for o in study.objectives], sampler=_sampler(study, n)
     )
-    shadow.add_trials(history)
+    shadow.add_trials(_usable(study, history))
     trial = shadow.ask()
     params: dict[str, Value] = {}
     for knob in study.order():
         if study.applies(knob, {**study.fixed, **params}):
             params[knob] = trial._suggest(knob, distribution(study.search[knob]))
     return Proposal(params, shadow.get_trials(deepcopy=False)[-1].system_attrs)
+
+
+def _usable(study: Study, history: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """With several objectives Optuna cannot rank what was given up, unless a constraint does."""
+    if len(study.objectives) == 1:
+        return list(history)
+    return [_failed(t) if t.state == TrialState.PRUNED and _keeps(t) else t for t in history]
+
+
+def _keeps(trial: FrozenTrial) -> bool:
+    return all(value <= 0 for value in trial.constraints.values())
+
+
+def _failed(trial: FrozenTrial) -> FrozenTrial:
+    lost = copy.copy(trial)
+    lost.state = TrialState.FAIL
+    return lost
 
 
 def _sampler(study: Study, n: int) -> BaseSampler:
@@ -111,10 +136,32 @@ def _sampler(study: Study, n: int) -> BaseSampler:
 
 
 class Entry(NamedTuple):
+    """A trial as the search knows it."""
+
     number: int
     params: dict[str, Value]
-    running: bool
-    failed: bool = False
+    state: str  # running, complete, pruned or failed
+    values: tuple[float, ...] = ()  # of the objectives, if complete
+    feasible: bool = True  # within all constraints
+    evaluations: int = 0  # of the network, for single images; counted only where they are capped
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+
+SPENT = "evaluations"
+STATES = {
+    TrialState.RUNNING: "running",
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+
+
+def make_tables(file: Path) -> None:
+    """In a file of its own, to be put in its place as a whole."""
+    optuna.storages.RDBStorage(f"sqlite:///{file}").engine.dispose()
 
 
 class Ledger:
@@ -122,46 +169,165 @@ class Ledger:
 
     def __init__(self, url: str, key: str, study: Study) -> None:
         self._spec = study
-        self._study = optuna.create_study(
-            storage=url,
+        self._study = set_up(lambda: self._open(driven(url), key))
+
+    def _open(self, url: str, key: str) -> optuna.Study:
+        return optuna.create_study(
+            storage=optuna.storages.RDBStorage(url, engine_kwargs=options(url)),
             study_name=key,
-            directions=[o.direction for o in study.objectives],
+            directions=[o.direction for o in self._spec.objectives],
             sampler=RandomSampler(),  # never asked
             load_if_exists=True,
         )
 
+    def _trials(self) -> list[FrozenTrial]:
+        return patiently(lambda: self._study.get_trials(deepcopy=False))
+
     def entries(self) -> list[Entry]:
-        trials = self._study.get_trials(deepcopy=False)
-        return [
-            Entry(t.number, t.params, t.state == TrialState.RUNNING, t.state == TrialState.FAIL)
-            for t in trials
-        ]
+        return [_entry(trial) for trial in self._trials()]
+
+    def finished(self) -> int:
+        return sum(not entry.running for entry in self.entries())
 
     def best(self) -> float | None:
         """The best value of the first objective so far."""
-        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        values = [trial.values[0] for trial in done]
+        done = [entry for entry in self.entries() if entry.state == "complete" and entry.feasible]
         better = min if self._spec.objectives[0].direction == "minimize" else max
-        return better(values) if values else None
+        return better((entry.values[0] for entry in done), default=None)
 
-    def claim_next(self) -> Entry:
-        """Propose the next trial and write it down as running."""
-        history = [t for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()]
-        number = len(self._study.get_trials(deepcopy=False))
-        proposal = propose(self._spec, number, history)
-        self._study.add_trial(
+    def propose_next(self) -> Entry:
+        """Write the next trial down as running. For one worker at a time."""
+        trials = self._trials()
+        history = [trial for trial in trials if trial.state.is_finished()]
+        proposal = propose(self._spec, len(trials), history)
+        known = len(trials)
+
+        def add() -> None:
+            if len(self._study.get_trials(deepcopy=False)) > known:
+                return  # written before the answer got lost
+            self._study.add_trial(
+                optuna.trial.create_trial(
+                    state=TrialState.RUNNING,
+                    params=proposal.params,
+                    distributions={k: distribution(self._spec.domain(k)) for k in proposal.params},
+                    system_attrs=proposal.memory,
+                )
+            )
+
+        patiently(add)
+        return Entry(known, proposal.params, "running")
+
+    def complete(
+        self, number: int, values: Sequence[float], violations: Mapping[str, float]
+    ) -> None:
+        """`violations`: by how much each constraint is exceeded, at most 0 if it is kept."""
+        self._constrain(number, violations)
+        self._tell(number, TrialState.COMPLETE, list(values))
+
+    def prune(
+        self, number: int, violations: Mapping[str, float], value: float | None, samples: int
+    ) -> None:
+        """Given up, or diverged: a result all the same, from which search methods learn."""
+        self._constrain(number, violations)
+        if value is not None and len(self._spec.objectives) == 1:
+            trial = self._trial(number)
+            patiently(lambda: trial.report(value, samples))
+        self._tell(number, TrialState.PRUNED)
+
+    def spend(self, number: int, evaluations: int) -> None:
+        trial = self._trial(number)
+        patiently(lambda: trial.set_user_attr(SPENT, evaluations))
+
+    def fail(self, number: int) -> None:
+        """No result."""
+        self._tell(number, TrialState.FAIL)
+
+    def _trial(self, number: int) -> optuna.Trial:
+        storage, study = self._study._storage, self._study._study_id
+        found = patiently(lambda: storage.get_trial_id_from_study_id_trial_number(study, number))
+        return optuna.Trial(self._study, found)
+
+    def _constrain(self, number: int, violations: Mapping[str, float]) -> None:
+        if not violations:
+            return
+        trial = self._trial(number)
+        for name, value in violations.items():
+            patiently(lambda: trial.set_constraint(name, value))  # noqa: B023
+
+    def _tell(self, number: int, state: TrialState, values: list[float] | None = None) -> None:
+        """Once: told again after an answer got lost, it stays as it was."""
+        patiently(lambda: self._study.tell(number, values, state=state, skip_if_finished=True))
+
+
+def _entry(trial: FrozenTrial) -> Entry:
+    values = tuple(trial.values) if trial.state == TrialState.COMPLETE else ()
+    spent = int(trial.user_attrs.get(SPENT, 0))
+    return Entry(trial.number, trial.params, STATES[trial.state], values, _keeps(trial), spent)
+
+
+def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, float]]]:
+    """How much of an objective's variation a knob explains: objective -> method -> knob -> share.
+
+    Over the relative step where delta was searched: delta is confounded with L and N.
+    """
+    shadow = optuna.create_study(directions=[o.direction for o in study.objectives])
+    domains = _observed(study, entries)
+    for entry, params in domains.rows:
+        shadow.add_trial(
             optuna.trial.create_trial(
-                state=TrialState.RUNNING,
-                params=proposal.params,
-                distributions={k: distribution(self._spec.search[k]) for k in proposal.params},
-                system_attrs=proposal.memory,
+                params=params,
+                distributions={knob: domains.kinds[knob] for knob in params},
+                values=list(entry.values),
             )
         )
-        return Entry(number, proposal.params, True)
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for index, objective in enumerate(study.objectives):
+        sign = 1 if objective.direction == "minimize" else -1  # PED-ANOVA asks what makes it low
+        for method, evaluator in _evaluators().items():
+            with suppress(ValueError, RuntimeError), warnings.catch_warnings():  # too few trials
+                warnings.simplefilter("ignore")
+                shares = optuna.importance.get_param_importances(
+                    shadow,
+                    evaluator=evaluator,
+                    target=lambda trial: sign * float(trial.values[index]),  # noqa: B023
+                )
+                usable = {knob: float(share) for knob, share in shares.items()}
+                if usable and all(math.isfinite(share) for share in usable.values()):
+                    found.setdefault(objective.metric, {})[method] = usable
+    return found
 
-    def complete(self, number: int, values: Sequence[float]) -> None:
-        self._study.tell(number, list(values), state=TrialState.COMPLETE)
 
-    def give_up(self, number: int, *, failed: bool) -> None:
-        """Diverged (a result: search methods learn to keep away) or failed (no result)."""
-        self._study.tell(number, state=TrialState.FAIL if failed else TrialState.PRUNED)
+def _evaluators() -> dict[str, optuna.importance.BaseImportanceEvaluator]:
+    return {
+        "PED-ANOVA": optuna.importance.PedAnovaImportanceEvaluator(),
+        "fANOVA": optuna.importance.FanovaImportanceEvaluator(seed=0),
+    }
+
+
+class _Observed(NamedTuple):
+    rows: list[tuple[Entry, dict[str, Value]]]  # complete trials with the knobs to explain them by
+    kinds: dict[str, BaseDistribution]  # of each knob, as wide as it was seen
+
+
+def _observed(study: Study, entries: Sequence[Entry]) -> _Observed:
+    done = [entry for entry in entries if entry.state == "complete"]
+    rows = [(entry, _told_by_r(study, entry.params)) for entry in done]
+    seen: dict[str, list[Value]] = {}
+    for _, params in rows:
+        for knob, value in params.items():
+            seen.setdefault(knob, []).append(value)
+    kinds: dict[str, BaseDistribution] = {}
+    for knob, values in seen.items():
+        numbers = [value for value in values if not isinstance(value, str)]
+        if len(numbers) < len(values) or len(set(values)) == 1:
+            kinds[knob] = CategoricalDistribution(sorted(set(values), key=str))
+        else:
+            kinds[knob] = FloatDistribution(min(numbers), max(numbers))
+    return _Observed(rows, kinds)
+
+
+def _told_by_r(study: Study, params: Mapping[str, Value]) -> dict[str, Value]:
+    told = dict(params)
+    if told.pop("delta", None) is not None:
+        told["r"] = study.settings(params).relative_step
+    return told

@@ -89,6 +89,14 @@ class Domain(Model):
         """Values that must all be valid for the domain to be."""
         return self.choices or (self.low, self.high)  # type: ignore[return-value]
 
+    def contains(self, value: Scalar) -> bool:
+        if self.choices is not None:
+            return value in self.choices
+        if isinstance(value, str) or not self.low <= value <= self.high:  # type: ignore[operator]
+            return False
+        steps = 0.0 if self.spacing is None else (value - self.low) / self.spacing  # type: ignore[operator]
+        return abs(steps - round(steps)) < 1e-9
+
     @property
     def spacing(self) -> int | float | None:
         """Between neighbouring values of a range, where there is one."""

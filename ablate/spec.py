@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ablate.metrics.reference import DISTANCES
 from ablate.settings import Settings, listens
 from ablate.space import Domain, Model, Scalar
 
 METRICS = (*DISTANCES, "nfe", "seconds", "clamp_rate", "flip_rate")
+BOUNDED = (*METRICS, "diverged")
+"""What a constraint may bound."""
+
 Method = Literal["grid", "random", "tpe", "qmc", "cmaes", "gp"]
+MOST_TRIALS = 1_000_000
 MOST_CORNERS = 2_000
 """Of a space, checked before anything runs: within a second."""
 
@@ -23,6 +27,13 @@ MOST_CORNERS = 2_000
 class Objective(Model):
     metric: Literal[METRICS]  # type: ignore[valid-type]
     direction: Literal["minimize", "maximize"] = "minimize"
+
+
+class Mark(Model):
+    """A figure that others printed, held beside our trials with the same knobs; never ranked."""
+
+    knobs: dict[str, Scalar]
+    metrics: dict[str, float]
 
 
 class Study(Model):
@@ -41,13 +52,22 @@ class Study(Model):
     objectives: tuple[Objective, ...]
     fixed: dict[str, Scalar]
     search: dict[str, Domain]
+    rows: tuple[dict[str, Scalar], ...] = ()  # knobs that vary together: one axis of a grid
+    first: tuple[dict[str, Scalar], ...] = ()  # configurations to try before any other
+    rungs: tuple[int, ...] = ()  # fewer samples, after which a trial may be given up
+    constraints: dict[str, float] = Field(default_factory=dict)  # metric -> the most it may be
+    minutes: float | None = None  # no trial begins later than this
+    evaluations: int | None = None  # nor after so many network evaluations of single images
+    marks: tuple[Mark, ...] = ()
 
     def identity(self, *surroundings: str) -> str:
         """Hash of all that decides a result, the bundle's hash among `surroundings`.
 
-        Not the question, and not the number of trials: asking for more continues the study.
+        Not what is only said, and not how far to go: asking for more continues the study.
         """
-        text = self.model_dump_json(exclude={"question", "trials"})
+        text = self.model_dump_json(
+            exclude={"question", "trials", "minutes", "evaluations", "marks"}
+        )
         return hashlib.sha256("\n".join([text, *surroundings]).encode()).hexdigest()[:12]
 
     def applies(self, knob: str, chosen: Mapping[str, Any]) -> bool:
@@ -61,10 +81,16 @@ class Study(Model):
         return Settings(**{k: v for k, v in chosen.items() if self.applies(k, chosen)})
 
     def values(self, knob: str) -> tuple[Scalar, ...]:
-        """What `knob` may be: its choices, the ends of its range, or its fixed value."""
+        """What `knob` may be: its choices, the ends of its range, its rows', or its fixed value."""
         if knob in self.search:
             return self.search[knob].ends()
+        if any(knob in row for row in self.rows):
+            return tuple(dict.fromkeys(row[knob] for row in self.rows if knob in row))
         return (self.fixed[knob],) if knob in self.fixed else ()
+
+    def domain(self, knob: str) -> Domain:
+        """Where a searched knob, or one of the rows', may lie."""
+        return self.search[knob] if knob in self.search else Domain(choices=self.values(knob))
 
     def order(self) -> list[str]:
         """The searched knobs, each after those that it depends on."""
@@ -80,7 +106,12 @@ class Study(Model):
 
     def grid(self) -> Iterator[dict[str, Scalar]]:
         """Every configuration of a finite space, each once."""
-        yield from self._grid(self.order(), {})
+        for row in self.rows or ({},):
+            yield from self._grid(self.order(), dict(row))
+
+    def size(self) -> int:
+        """Configurations of a grid, with those that come first."""
+        return len(self.first) + sum(1 for _ in itertools.islice(self.grid(), MOST_TRIALS))
 
     def corners(self) -> Iterator[dict[str, Scalar]]:
         """Every combination of choices and ends of ranges: if these are valid, all is."""

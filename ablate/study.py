@@ -1,31 +1,40 @@
-"""Running a study: claims trials, runs their cells, records both, and can be killed at any time.
+"""A worker of a study: claims trials, runs their cells, records both, may be killed at any time.
 
-Every cell is recorded whole before the next begins, and a trial is told to the search only when
-all its cells are: whatever a kill leaves behind is taken up where it stood.
+Every cell is recorded whole before the next begins, and a trial is told to the search only when all
+its cells are. Whatever a kill leaves behind, this worker's successor or any other takes up where it
+stood; two never work on the same trial.
 """
 
 from __future__ import annotations
 
-import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from ablate.files import locked
+from ablate import pruning
+from ablate.errors import UserError, first_line, hide_secrets
+from ablate.files import make_whole
 from ablate.home import Home
 from ablate.interrupts import shielded
 from ablate.lab import Lab, yardsticks
-from ablate.metrics.reference import DISTANCES
-from ablate.pictures import save_grid
-from ablate.provenance import provenance
+from ablate.leases import Leases
 from ablate.record import INTERVAL, summarise
-from ablate.search import Entry, Ledger
+from ablate.recording import open_record, record_cell, tags_of
+from ablate.search import Entry, Ledger, importance, make_tables
 from ablate.settings import Settings
-from ablate.tracking import StudyRun, Tracker
-from ablate.trial import BATCH, KEPT_IMAGES, CellResult, run_cell
+from ablate.tracking import REPEATS, TROUBLES, Tracker
+from ablate.trial import BATCH, CellResult, Judge, run_cell
+
+ATTEMPTS = 3
+"""At a cell that fails, before its trial is given up."""
+
+POLL = 0.5
+"""Seconds between looks at whether other workers have finished."""
 
 
 class Watcher(Protocol):
@@ -37,154 +46,353 @@ class Watcher(Protocol):
     def advanced(self, share: float) -> None:
         """Another `share` of a trial is drawn."""
 
+    def stands(self, done: int, best: float | None) -> None:
+        """So many trials are finished, by whomever."""
+
     def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
 
 
 class Outcome(NamedTuple):
     already: int  # trials that were done before
-    ran: int
+    ran: int  # by this worker
     failures: list[tuple[int, str]]  # (trial, reason)
+    stopped: str | None = None  # what ended it before its last trial, if anything did
+
+
+class CellError(Exception):
+    """Time and again; says why."""
 
 
 def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
-    """Bring the study to its total number of trials."""
-    lock = home.mlruns / f".{lab.key.replace('/', '-')}.lock"
-    with locked(lock, f"study {lab.key} is being run"):
-        ledger = Ledger(home.search_url, lab.key, lab.study)
-        entries = ledger.entries()
-        already = sum(not entry.running for entry in entries)
-        tracker = Tracker(home)
-        watcher.began(already, lab.study.trials, ledger.best())
-        if already >= lab.study.trials and already == len(entries):
-            tracker.close_finished(lab.study.name, lab.key)
-            failed = [(entry.number, "failed before") for entry in entries if entry.failed]
-            return Outcome(already, 0, failed)
-        with shielded():
-            record = _open_record(tracker, lab)
-        with record.closing():
-            if not record.has_yardsticks():
-                record.log_yardsticks(yardsticks(lab))
-            reasons = {
-                entry.number: _run_trial(lab, record, ledger, entry, watcher)
-                for entry in _work(ledger, entries, lab.study.trials)
-            }
-        failures = [(number, reason) for number, reason in reasons.items() if reason]
-        return Outcome(already, len(reasons), failures)
-
-
-def _open_record(tracker: Tracker, lab: Lab) -> StudyRun:
-    study, protocol = lab.study, lab.reference.protocol
-    tags = _tags(lab) | {"ablate.budget": study.budget, "mlflow.note.content": study.question}
-    measured = {name: {**protocol._asdict(), "hash": protocol.hash} for name in DISTANCES}
-    measured |= {f"nn_{space.name}": space.protocol() for space in lab.neighbourhood.spaces}
-    documents = {"study.json": study.model_dump(mode="json"), "protocols.json": measured}
-    return tracker.open_study(study.name, lab.key, tags, documents)
-
-
-def _work(ledger: Ledger, entries: list[Entry], total: int) -> Iterator[Entry]:
-    """What a kill left unfinished, then new proposals."""
-    yield from (entry for entry in entries if entry.running)
-    for _ in range(len(entries), total):
-        with shielded():
-            entry = ledger.claim_next()
-        yield entry
-
-
-def _run_trial(
-    lab: Lab, record: StudyRun, ledger: Ledger, entry: Entry, watcher: Watcher
-) -> str | None:
-    """All seeds of one configuration, up to the first that diverges; the reason of a failure."""
-    settings = lab.study.settings(entry.params)
-    with shielded():
-        run_id = record.open_trial(entry.number, settings.knobs(), _tags(lab))
-    cells: list[dict[str, float]] = []
-    state, reason = "complete", None
+    """Bring the study to its total number of trials, with whoever else works on it."""
     try:
-        for seed in lab.study.seeds:
-            metrics, reason = _cell(lab, record, run_id, entry.number, settings, seed, watcher)
-            cells.append(metrics)
-            if reason:
-                state = "diverged"
-                break
-    except Exception as error:  # one configuration's trouble is not the study's
-        state, reason = "failed", f"{type(error).__name__}: {error}"
-    means, widths = summarise(cells)
-    with shielded():
-        record.log(run_id, means | {name + INTERVAL: width for name, width in widths.items()})
-        record.close(run_id, state, reason)
-        if state == "complete":
-            ledger.complete(entry.number, [means[o.metric] for o in lab.study.objectives])
-        else:
-            ledger.give_up(entry.number, failed=state == "failed")
-    watcher.finished(entry.number, state, means)
-    return reason if state == "failed" else None
+        if not home.storage:
+            make_whole(home.search, make_tables)
+        worker = Worker(lab, home, watcher)
+        try:
+            return worker.work()
+        finally:
+            with shielded():
+                worker.leases.close()
+    except UserError:
+        if not home.storage and not home.search.exists():  # SQLite says something else of it
+            raise UserError(f"study {lab.key}: {home.search} is gone") from None
+        raise
+    except TROUBLES as error:
+        raise UserError(
+            f"study {lab.key}: cannot be recorded: {hide_secrets(first_line(error))};"
+            " the same command continues"
+        ) from None
 
 
-def _tags(lab: Lab) -> dict[str, str]:
-    """What every run of a study says of where it comes from and how it was measured."""
-    return provenance(lab.device) | {
-        "ablate.hash": lab.identity,
-        "ablate.bundle": f"{lab.bundle.card.name} {lab.bundle.hash}",
-        "protocol.fid": lab.reference.protocol.hash,
-        "protocol.kid": lab.reference.protocol.hash,
-    }
+class Worker:
+    """One process at work on a study."""
 
+    def __init__(self, lab: Lab, home: Home, watcher: Watcher) -> None:
+        self.lab, self.study, self.watcher = lab, lab.study, watcher
+        self.ledger = Ledger(home.search_url, lab.key, lab.study)
+        self.leases = Leases(home.search_url, lab.key)
+        self.tracker = Tracker(home)
+        self._presence = f"worker/{self.leases.owner.split()[-1]}"
+        self.leases.take(self._presence)
+        self._tags = tags_of(lab)
+        self._open: list[str] = []  # runs to be closed if this worker is stopped
+        self._features: dict[tuple[int, int], Tensor] = {}
+        self._began = time.monotonic()
 
-def _cell(
-    lab: Lab,
-    record: StudyRun,
-    trial_run: str,
-    number: int,
-    settings: Settings,
-    seed: int,
-    watcher: Watcher,
-) -> tuple[dict[str, float], str | None]:
-    """(metrics, reason of divergence) of one cell: from the record if it was run before."""
-    share = 1 / len(lab.study.seeds)
-    if (done := record.done_cell(number, seed)) is not None:
-        watcher.advanced(share)
-        return done
-    with shielded():
-        run_id = record.open_cell(trial_run, number, seed, settings.knobs(), _tags(lab))
-    calls = settings.nfe * -(-lab.study.samples // BATCH)
-    with record.failing(run_id):
-        result = run_cell(lab, settings, seed, lambda: watcher.advanced(share / calls))
-        with shielded():
-            shows = trial_run if seed == lab.study.seeds[0] else None
-            _record_cell(record, run_id, shows, result, _panel(lab, result))
-    return result.metrics, result.reason
+    def work(self) -> Outcome:
+        entries = self.ledger.entries()
+        already = sum(not entry.running for entry in entries)
+        self.watcher.began(already, self.study.trials, self.ledger.best())
+        if self._is_done(entries) and self._was_closed():
+            failed = [(e.number, "failed before") for e in entries if e.state == "failed"]
+            return Outcome(already, 0, failed)
+        with shielded(), self.leases.alone():
+            self.record = open_record(self.tracker, self.lab, self._tags)
+        with self._closing():
+            with self.leases.alone():
+                if not self.record.has_yardsticks():
+                    self.record.log_yardsticks(yardsticks(self.lab))
+            reasons = {entry.number: self._trial(entry, again) for entry, again in self._claims()}
+            with shielded(), self.leases.alone():
+                self._finish()
+        failures = [(number, reason) for number, reason in reasons.items() if reason]
+        return Outcome(already, len(reasons), failures, self._cap(self.ledger.entries()))
 
+    def _is_done(self, entries: list[Entry]) -> bool:
+        finished = not any(entry.running for entry in entries)
+        return finished and len(entries) >= self.study.trials
 
-def _panel(lab: Lab, result: CellResult) -> Tensor | None:
-    if result.reason is not None:
+    def _was_closed(self) -> bool:
+        found = self.tracker.find_study(self.study.name, self.lab.key)
+        return found is not None and found.is_whole()
+
+    # --- which trial next --------------------------------------------------------------------
+
+    def _claims(self) -> Iterator[tuple[Entry, bool]]:
+        """Trials to run, (entry, whether another had begun it): what the dead left, then new ones.
+        While others are at work one waits, for they may die too."""
+        while True:
+            with shielded(), self.leases.alone():
+                entries = self.ledger.entries()
+                claimed = self._claim(entries)
+            self.watcher.stands(sum(not entry.running for entry in entries), self.ledger.best())
+            if claimed is not None:
+                try:
+                    yield claimed
+                finally:
+                    self.leases.release(_item(claimed[0]))
+            elif any(entry.running for entry in self.ledger.entries()):
+                time.sleep(POLL)
+            else:
+                return
+
+    def _claim(self, entries: list[Entry]) -> tuple[Entry, bool] | None:
+        for entry in entries:
+            if entry.running and self.leases.take(_item(entry)):
+                return entry, True
+        if len(entries) >= self.study.trials or self._cap(entries):
+            return None
+        entry = self.ledger.propose_next()
+        if not self.leases.take(_item(entry)):
+            raise UserError(f"study {self.lab.key}: trial {entry.number} is another's already")
+        return entry, False
+
+    def _cap(self, entries: list[Entry]) -> str | None:
+        """Which limit is reached, or None."""
+        if len(entries) >= self.study.trials:
+            return None
+        minutes = (time.monotonic() - self._began) / 60
+        if self.study.minutes is not None and minutes >= self.study.minutes:
+            return f"{self.study.minutes:g} minutes are over"
+        spent = sum(entry.evaluations for entry in entries)
+        if self.study.evaluations is not None and spent >= self.study.evaluations:
+            return f"{spent:,} of {self.study.evaluations:,} network evaluations are spent"
         return None
-    return lab.neighbourhood.panel(result.drawing.pixels, result.neighbours)
+
+    # --- one trial ---------------------------------------------------------------------------
+
+    def _trial(self, entry: Entry, again: bool) -> str | None:
+        """All seeds of one configuration, up to the first that diverges or the point where it is
+        given up; the reason of a failure."""
+        settings, number = self.study.settings(entry.params), entry.number
+        repeats, seeds = self._replicate(entry)
+        tags = self._tags | ({} if repeats is None else {REPEATS: str(repeats)})
+        with shielded():
+            done = self.record.done_cells(number) if again else {}
+            run_id = self.record.open_trial(number, settings.knobs(), tags, again=again)
+            self._open.append(run_id)
+        rival = None if repeats is not None else self._rival(settings, number)
+        cells: list[dict[str, float]] = []
+        drawn: dict[int, Tensor] = {}
+        state, reason = "complete", None
+        share = 1 / len(seeds)
+        try:
+            for seed in seeds:
+                judge = self._judge(rival, drawn, seed) if rival else None
+                if seed in done:
+                    cell = done[seed]
+                    state, metrics, reason = cell.state, cell.metrics, cell.reason
+                    if rival:
+                        drawn[seed] = self._features_of(number, seed)
+                    self.watcher.advanced(share)
+                else:
+                    looks = judge if seed == seeds[0] else None
+                    result = self._cell(run_id, number, settings, seed, share, looks, tags)
+                    state, metrics, reason = result.state, result.metrics, result.reason
+                    drawn[seed] = result.features
+                cells.append(metrics)
+                if state == "complete" and judge and seed != seeds[-1]:
+                    reason = judge(drawn.pop(seed))
+                    state = "pruned" if reason else state
+                if state != "complete":
+                    break
+        except CellError as error:
+            state, reason = "failed", str(error)
+        self.watcher.advanced(1 - share * len(cells))  # what is not to be drawn any more
+        if not self.leases.renew(_item(entry)):
+            raise UserError(
+                f"study {self.lab.key}: trial {number} was taken over by another worker while this"
+                " one was out of touch; nothing is lost"
+            )
+        self._conclude(entry, run_id, state, reason, cells)
+        return reason if state == "failed" else None
+
+    def _conclude(
+        self,
+        entry: Entry,
+        run_id: str,
+        state: str,
+        reason: str | None,
+        cells: list[dict[str, float]],
+    ) -> None:
+        means, widths = summarise(cells)
+        metrics = means | {name + INTERVAL: width for name, width in widths.items()}
+        with shielded():
+            self.record.close(run_id, state, reason, metrics)
+            self._open.remove(run_id)
+            if self.study.evaluations is not None:
+                spent = sum(int(cell["nfe"] * cell["samples"]) for cell in cells)
+                self.ledger.spend(entry.number, spent)
+            violations = {
+                name: means[name] - bound
+                for name, bound in self.study.constraints.items()
+                if name in means
+            }
+            if state == "complete":
+                values = [means[o.metric] for o in self.study.objectives]
+                self.ledger.complete(entry.number, values, violations)
+            elif state == "failed":
+                self.ledger.fail(entry.number)
+            else:
+                self.ledger.prune(entry.number, violations, *self._last_look(cells))
+        self.watcher.finished(entry.number, state, means)
+
+    def _last_look(self, cells: list[dict[str, float]]) -> tuple[float | None, int]:
+        """(the first objective, samples) of a trial that was given up, as far as it was drawn."""
+        metric = self.study.objectives[0].metric
+        samples = int(sum(cell["samples"] for cell in cells))
+        means, _ = summarise(cells)
+        names = [metric, *(f"{metric}_n{rung}" for rung in reversed(self.study.rungs))]
+        return next((means[name] for name in names if name in means), None), samples
+
+    def _replicate(self, entry: Entry) -> tuple[int | None, tuple[int, ...]]:
+        """(the trial that this one repeats, its seeds): a configuration that is proposed again gets
+        further seeds."""
+        alike = _alike(entry, self.ledger.entries())
+        stride = len(alike) * (max(self.study.seeds) + 1)
+        seeds = tuple((seed + stride) % 2**32 for seed in self.study.seeds)
+        return (alike[0] if alike else None), seeds
+
+    def _rival(self, settings: Settings, number: int) -> pruning.Rival | None:
+        if not self.study.rungs:
+            return None
+        entries = self.ledger.entries()
+        finished = [
+            pruning.Rival(entry.number, self.study.settings(entry.params), entry.values)
+            for entry in _firsts(entries)
+            if entry.state == "complete" and entry.feasible and entry.number != number
+        ]
+        return pruning.choose_rival(self.study, settings, finished)
+
+    def _judge(self, rival: pruning.Rival, drawn: dict[int, Tensor], seed: int) -> Judge:
+        def judge(features: Tensor) -> str | None:
+            drawn[seed] = features
+            theirs = {each: self._features_of(rival.number, each) for each in drawn}
+            return pruning.verdict(self.study, rival, drawn, theirs, self.lab.reference)
+
+        return judge
+
+    def _features_of(self, number: int, seed: int) -> Tensor:
+        if (number, seed) not in self._features:
+            file = self.record.fetch(self.record.cell_run(number, seed), "features.npz")
+            self._features[number, seed] = torch.from_numpy(np.load(file)["features"])
+        return self._features[number, seed]
+
+    # --- one cell ----------------------------------------------------------------------------
+
+    def _cell(
+        self,
+        trial_run: str,
+        number: int,
+        settings: Settings,
+        seed: int,
+        share: float,
+        judge: Judge | None,
+        tags: Mapping[str, str],
+    ) -> CellResult:
+        """Tried again if it fails; every attempt is recorded."""
+        calls = settings.nfe * -(-self.study.samples // BATCH)
+        for _ in range(ATTEMPTS):
+            with shielded():
+                run_id = self.record.open_cell(trial_run, number, seed, tags)
+                self._open.append(run_id)
+            told = _Told(self.watcher, share / calls)
+            try:
+                result = run_cell(self.lab, settings, seed, told, judge)
+            except Exception as error:  # one configuration's trouble is not the study's
+                told.take_back()
+                reason = f"{type(error).__name__}: {error}"
+                with shielded():
+                    self.record.close(run_id, "failed", reason)
+                    self._open.remove(run_id)
+                continue
+            told.fill(share)
+            with shielded():
+                shows = trial_run if seed == self.study.seeds[0] else None
+                params = {**settings.knobs(), "seed": seed}
+                record_cell(self.record, run_id, shows, params, result, self.lab)
+                self._open.remove(run_id)
+            return result
+        raise CellError(reason)
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """What a study says of itself when its last trial is done, whoever ran it."""
+        entries = self.ledger.entries()
+        if not (self._is_done(entries) or self._cap(entries)) or self.record.is_whole():
+            return
+        found = importance(self.study, entries)
+        self.record.log_document("importance.json", found)
+        shares = {
+            f"importance/{metric}/{method}/{knob}": share
+            for metric, methods in found.items()
+            for method, knobs in methods.items()
+            for knob, share in knobs.items()
+        }
+        self.record.log(self.record.run_id, shares)
+        self.record.close_all("complete", self._cap(entries))
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Whatever ends the block, nothing of this worker is left RUNNING, and the last worker to
+        go says so of the study."""
+        try:
+            yield
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            state, reason = ("interrupted", "Ctrl-C") if stopped else ("failed", first_line(error))
+            with shielded(), suppress(*TROUBLES):
+                for run_id in self._open:
+                    self.record.close(run_id, "interrupted", "the study was stopped")
+                with self.leases.alone():
+                    self.leases.release(self._presence)
+                    if not self.leases.others("worker/"):
+                        self.record.close_all(state, reason)
+            raise
 
 
-def _record_cell(
-    record: StudyRun,
-    run_id: str,
-    trial_run: str | None,
-    result: CellResult,
-    neighbours: Tensor | None,
-) -> None:
-    """Metrics, pictures, features; the status last. A trial shows its first seed's pictures."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        kept = result.drawing.pixels[:KEPT_IMAGES]
-        save_grid(folder / "samples.png", kept, columns=16)
-        strip = result.drawing.strip
-        save_grid(folder / "trajectory.png", strip.flatten(0, 1), columns=strip.shape[1])
-        shown = ["samples.png"]
-        if neighbours is not None:
-            shown.append("neighbours.png")
-            columns = neighbours.shape[1]
-            save_grid(folder / "neighbours.png", neighbours.flatten(0, 1), columns)
-        np.savez_compressed(folder / "images.npz", images=kept.numpy())
-        np.savez_compressed(folder / "features.npz", features=result.features.numpy())
-        if trial_run is not None:
-            for name in shown:
-                record.log_picture(trial_run, folder / name)
-        record.log_files(run_id, folder)
-    record.log(run_id, result.metrics)
-    record.close(run_id, "diverged" if result.reason else "complete", result.reason)
+class _Told:
+    """Tells a watcher of calls of the network, and can take them back."""
+
+    def __init__(self, watcher: Watcher, share: float) -> None:
+        self._watcher, self._share, self._sum = watcher, share, 0.0
+
+    def __call__(self) -> None:
+        self._advance(self._share)
+
+    def _advance(self, share: float) -> None:
+        self._sum += share
+        self._watcher.advanced(share)
+
+    def fill(self, share: float) -> None:
+        """What was not drawn counts as done."""
+        self._advance(share - self._sum)
+
+    def take_back(self) -> None:
+        self._advance(-self._sum)
+
+
+def _alike(entry: Entry, entries: list[Entry]) -> list[int]:
+    """Earlier trials of the same configuration."""
+    return [other.number for other in entries[: entry.number] if other.params == entry.params]
+
+
+def _firsts(entries: list[Entry]) -> list[Entry]:
+    """The first trial of every configuration: it has the study's own seeds."""
+    return list({str(entry.params): entry for entry in reversed(entries)}.values())
+
+
+def _item(entry: Entry) -> str:
+    return f"trial/{entry.number}"

@@ -42,8 +42,64 @@ class CellResult(NamedTuple):
     metrics: dict[str, float]
     drawing: Drawing
     features: Tensor  # float16, [N, f]
-    neighbours: dict[str, Copies]  # in the training set, by space; empty if diverged
-    reason: str | None
+    neighbours: dict[str, Copies]  # in the training set, by space; empty if not complete
+    state: str  # complete, diverged or pruned
+    reason: str | None  # of any but complete
+
+
+Judge = Callable[[Tensor], str | None]
+"""Features of the samples so far, float16 -> why not to go on, or None."""
+
+
+class Sampling:
+    """Images of one configuration and seed, drawn as far as asked; the next call goes on there."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        source: inits.Source,
+        settings: Settings,
+        seed: int,
+        most: int,
+        device: str = "cpu",
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`most` samples are to be drawn in the end."""
+        self._bundle, self._source, self._settings, self._seed = bundle, source, settings, seed
+        self._most, self._device, self._progress = most, device, progress
+        self._model, self._plan = bundle.model.to(device), settings.plan()
+        self._size = bundle.moments.everything.mean.numel()
+        self._flips_left = FLIP_SHARE * most * self._size
+        self._drawn: list[Drawn] = []
+
+    def up_to(self, samples: int) -> Drawing:
+        """The first `samples` images; stops at the first sign of divergence."""
+        while len(self._drawn) * BATCH < samples and not self._diverged:
+            self._draw_batch()
+        return _drawing(self._drawn, samples)
+
+    @property
+    def _diverged(self) -> bool:
+        return bool(self._drawn) and self._drawn[-1].reason is not None
+
+    def _draw_batch(self) -> None:
+        first = len(self._drawn) * BATCH
+        indices = range(first, first + BATCH)  # the last batch is padded with samples cut off later
+        plan, bundle, kernel = self._plan, self._bundle, self._settings.kernel.kernel
+        u, z = start_numbers(self._seed, indices, self._size)
+        start = inits.INITS[self._settings.init](self._source, plan[0].s, u, z) + plan[0].shift
+        denoiser = _denoiser(self._model, _labels(bundle, u, self._device), self._progress)
+        noise = StepNoise(self._seed, indices, bundle.card.shape, self._device)
+        frames = _frame_steps(len(plan)) if first == 0 else ()
+        start = start.view(-1, *bundle.card.shape).to(self._device)
+        run = drive(kernel, denoiser, start, plan, noise, self._limits(first), frames)
+        self._drawn.append(run)
+        self._flips_left -= float(run.flipped[: self._most - first].sum())
+
+    def _limits(self, first: int) -> Limits:
+        centre = float(self._bundle.moments.everything.mean.mean())
+        radius = 10 * self._settings.noise_range()[0]
+        return Limits(centre, radius, self._flips_left, self._most - first)
 
 
 def draw(
@@ -55,28 +111,8 @@ def draw(
     device: str = "cpu",
     progress: Callable[[], None] = lambda: None,
 ) -> Drawing:
-    """`samples` images of one configuration; stops at the first sign of divergence."""
-    plan, model = settings.plan(), bundle.model.to(device)
-    size = bundle.moments.everything.mean.numel()
-    flips_left = FLIP_SHARE * samples * size
-    centre, radius = float(bundle.moments.everything.mean.mean()), 10 * settings.noise_range()[0]
-    drawn: list[Drawn] = []
-
-    for first in range(0, samples, BATCH):
-        indices = range(first, first + BATCH)  # the last batch is padded with samples cut off below
-        u, z = start_numbers(seed, indices, size)
-        start = inits.INITS[settings.init](source, plan[0].s, u, z) + plan[0].shift
-        denoiser = _denoiser(model, _labels(bundle, u, device), progress)
-        noise = StepNoise(seed, indices, bundle.card.shape, device)
-        limits = Limits(centre, radius, flips_left, samples - first)
-        frames = _frame_steps(len(plan)) if first == 0 else ()
-        start = start.view(-1, *bundle.card.shape).to(device)
-        run = drive(settings.kernel.kernel, denoiser, start, plan, noise, limits, frames)
-        drawn.append(run)
-        flips_left -= float(run.flipped[: samples - first].sum())
-        if run.reason:
-            break
-    return _drawing(drawn, samples)
+    """`samples` images of one configuration."""
+    return Sampling(bundle, source, settings, seed, samples, device, progress).up_to(samples)
 
 
 def _labels(bundle: Bundle, u: Tensor, device: str) -> Tensor | None:
@@ -116,23 +152,43 @@ def _drawing(drawn: list[Drawn], samples: int) -> Drawing:
 
 
 def run_cell(
-    lab: Lab, settings: Settings, seed: int, progress: Callable[[], None] = lambda: None
+    lab: Lab,
+    settings: Settings,
+    seed: int,
+    progress: Callable[[], None] = lambda: None,
+    judge: Judge | None = None,
 ) -> CellResult:
-    """The unit of work. A diverged cell has a reason and no distances."""
-    began = time.perf_counter()
-    drawing = draw(lab.bundle, lab.source, settings, seed, lab.study.samples, lab.device, progress)
-    seconds = time.perf_counter() - began
-    metrics = {
+    """The unit of work. A diverged cell has a reason and no distances.
+
+    With a judge it is drawn rung by rung, and ends where the judge says. What is drawn for one rung
+    is kept for the next; the distances of a rung carry its number of samples in their names.
+    """
+    began, most = time.perf_counter(), lab.study.samples
+    sampling = Sampling(lab.bundle, lab.source, settings, seed, most, lab.device, progress)
+    partial: dict[str, float] = {}
+    for samples in (*(lab.study.rungs if judge else ()), most):
+        drawing = sampling.up_to(samples)
+        seconds = time.perf_counter() - began
+        features = extract(lab.extractor, drawing.pixels)
+        state, reason = ("diverged", drawing.reason) if drawing.reason else ("complete", None)
+        if judge and not drawing.reason and samples < most:
+            partial |= {f"{k}_n{samples}": v for k, v in lab.measure(features).items()}
+            if (reason := judge(features.half())) is not None:
+                state = "pruned"
+        if reason:
+            break
+    metrics = partial | {
         "nfe": float(drawing.nfe),
+        "samples": float(len(drawing.pixels)),
         "seconds": seconds,
         "clamp_rate": drawing.clamp_rate,
         "flip_rate": drawing.flip_rate,
-        "diverged": float(drawing.reason is not None),
+        "diverged": float(state == "diverged"),
     }
-    features, neighbours = extract(lab.extractor, drawing.pixels), {}
-    if drawing.reason is None:
+    neighbours = {}
+    if state == "complete":
         neighbours = lab.neighbourhood.find(drawing.pixels, features)
         metrics |= lab.measure(features)
         for space, found in neighbours.items():
             metrics |= found.values(space)
-    return CellResult(metrics, drawing, features.half(), neighbours, drawing.reason)
+    return CellResult(metrics, drawing, features.half(), neighbours, state, reason)

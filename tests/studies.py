@@ -13,7 +13,7 @@ from typing import Any
 
 from ablate.home import Home
 from ablate.lab import Lab, prepare
-from ablate.study_file import read
+from ablate.study_file import find, read
 
 TEXT = """
 question = "Does it run?"
@@ -43,7 +43,7 @@ def make_root(folder: Path, bundle: Path, method: str = "grid", trials: int = 4)
 
 def lab_of(root: Path, name: str = "tiny") -> Lab:
     home = Home(root)
-    return prepare(read(home.find_toml(name), "quick"), home)
+    return prepare(read(find(home, name), "quick"), home)
 
 
 class Quiet:
@@ -58,6 +58,9 @@ class Quiet:
 
     def advanced(self, share: float) -> None:
         self.share += share
+
+    def stands(self, done: int, best: float | None) -> None:
+        self.done = done
 
     def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None:
         self.states.append((number, state))

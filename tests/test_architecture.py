@@ -26,17 +26,19 @@ LAYERS = {
     ),
     MEASURED: "metrics",
     EXPERIMENT: (
-        "settings space spec study_file trial lab search tracking study provenance pictures"
-        " build portrait importing training_log neighbourhood evaluation"
+        "settings space spec families study_file trial lab search tracking study provenance"
+        " leases database pruning plan recording pictures build portrait importing training_log"
+        " neighbourhood evaluation"
     ),
     TOLD: "report",
-    COMMAND: "cli console device ui __main__",
+    COMMAND: "cli console device ui workers __main__",
 }
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 """Of each module of the package, and of each folder as a whole."""
 
 HOMES = {
     "optuna": {"search"},
+    "sqlalchemy": {"database", "leases"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.writer"},
     "typer": {
         *("cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"),

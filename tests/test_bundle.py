@@ -419,4 +419,12 @@ def test_unknown_bundle_is_refused_with_the_known_ones(zoo: Path, tmp_path: Path
 def test_empty_zoo_says_so(zoo: Path, tmp_path: Path):
     shutil.rmtree(zoo)
     with pytest.raises(UserError, match=r"known \(none\)"):
-        bundles.find("digits", Home(tmp_path))
+        bundles.find("moon", Home(tmp_path))
+
+
+def test_a_bundle_that_can_be_trained_says_how(tmp_path: Path):
+    """As the full budgets of the studies name them: the paper's networks do not ship."""
+    with pytest.raises(UserError) as caught:
+        bundles.find("paper-fashion", Home(tmp_path))
+    assert "`ablate train paper-fashion`" in str(caught.value)
+    assert "`ablate bundle import WEIGHTS --recipe paper-fashion" in str(caught.value)

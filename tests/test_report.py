@@ -534,3 +534,39 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a file"):
         render.write(empty(), no_pictures, tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_importance_has_a_table_where_it_is_known(record: StudyRecord) -> None:
+    assert "importance" not in render.all_tables(record)
+    shares = {"kid": {"fANOVA": {"chi": 0.7, "r": 0.3}, "PED-ANOVA": {"r": 1.0}}}
+    told = render.all_tables(record._replace(importance=shares))["importance"]
+    assert [column.label for column in told.header] == ["knob", "KID, fANOVA", "KID, PED-ANOVA"]
+    assert sorted(told.rows, key=str) == sorted([("r", 0.3, 1.0), ("χ", 0.7, None)], key=str)
+
+
+def test_what_others_printed_stands_beside_ours(record: StudyRecord) -> None:
+    best = tables.contenders(record)[0]
+    mark = {"knobs": {"init": best.params["init"]}, "metrics": {"fid": 21.2, "kid": 0.02}}
+    other = {"knobs": {"init": "none of ours"}, "metrics": {"kid": 0.03}}
+    told = render.all_tables(record._replace(spec={**record.spec, "marks": [mark, other]}))
+    first, second = told["marks"].rows
+    assert first[:2] == (best.params["init"], best.number)
+    assert 0.02 in first
+    assert best.metrics["kid"] in [getattr(item, "value", None) for item in first]
+    assert second == ("none of ours", None, None, None, 0.03, None)
+    assert "Not to be ranked together" in told["marks"].caption
+
+
+def test_what_breaks_a_constraint_is_not_ranked_and_says_so(record: StudyRecord) -> None:
+    best = record.ranked()[0]
+    bound = {"constraints": {"kid": best.metrics["kid"] - 1e-6}}
+    bounded = record._replace(spec={**record.spec, **bound})
+    assert render.all_tables(bounded)["best"].rows == []
+    reasons = [str(row[-1]) for row in render.all_tables(bounded)["troubles"].rows]
+    assert sum(reason.startswith("KID ") and " exceeds " in reason for reason in reasons) >= 1
+
+
+def test_metrics_of_a_rung_are_no_columns(record: StudyRecord) -> None:
+    trials = [t._replace(metrics={**t.metrics, "kid_n64": 1.0}) for t in record.trials]
+    told = render.all_tables(record._replace(trials=trials))
+    assert "kid_n64" not in [column.key for column in told["measures"].header]

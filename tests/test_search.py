@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from ablate.search import Entry, Ledger, from_unit
+from ablate.search import Entry, Ledger, from_unit, importance, propose
 from ablate.space import Domain
 from ablate.spec import Study
 from ablate.study_file import parse
@@ -45,16 +46,18 @@ def value(entry: Entry) -> float:
 
 def finish(ledger: Ledger, entry: Entry) -> None:
     """Every fifth trial diverges, one fails: search methods must cope with both."""
-    if entry.number % 5 == 4:
-        ledger.give_up(entry.number, failed=entry.number == 9)
+    if entry.number == 9:
+        ledger.fail(entry.number)
+    elif entry.number % 5 == 4:
+        ledger.prune(entry.number, {}, value(entry), 8)
     else:
-        ledger.complete(entry.number, [value(entry)])
+        ledger.complete(entry.number, [value(entry)], {})
 
 
 def uninterrupted(method: str, path: Path) -> list[Entry]:
     ledger = Ledger(f"sqlite:///{path}", "key", study(method))
     for _ in range(14):
-        finish(ledger, ledger.claim_next())
+        finish(ledger, ledger.propose_next())
     return ledger.entries()
 
 
@@ -65,7 +68,7 @@ def killed_after_every_step(method: str, path: Path) -> list[Entry]:
         return Ledger(f"sqlite:///{path}", "key", study(method))
 
     for number in range(14):
-        opened().claim_next()
+        opened().propose_next()
         (left,) = [entry for entry in opened().entries() if entry.running]
         assert left.number == number
         finish(opened(), left)
@@ -98,7 +101,7 @@ def test_the_seed_matters(method: str, tmp_path: Path):
     other = study(method).model_copy(update={"seed": 8})
     ledger = Ledger(f"sqlite:///{tmp_path / 'b.db'}", "key", other)
     for _ in range(14):
-        finish(ledger, ledger.claim_next())
+        finish(ledger, ledger.propose_next())
     assert ledger.entries() != uninterrupted(method, tmp_path / "a.db")
 
 
@@ -108,12 +111,91 @@ def test_two_objectives(tmp_path: Path):
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", parse(text, "s", "quick"))
     for _ in range(12):
-        entry = ledger.claim_next()
+        entry = ledger.propose_next()
         if entry.number == 3:
-            ledger.give_up(entry.number, failed=False)
+            ledger.prune(entry.number, {}, None, 0)
+        elif entry.number == 5:
+            ledger.prune(entry.number, {"diverged": 1.0}, None, 0)
         else:
-            ledger.complete(entry.number, [value(entry), 1.0])
+            ledger.complete(entry.number, [value(entry), 1.0], {})
     assert not any(entry.running for entry in ledger.entries())
+
+
+WIDE = TEXT.replace("trials = 14", "trials = 60").replace("step = 0.1", "step = 0.01")
+
+
+def chosen_under(bound: float | None, path: Path) -> list[float]:
+    """r of the last 30 proposals, where the objective wants it small."""
+    spec = parse(WIDE.format(method="tpe"), "s", "quick")
+    ledger = Ledger(f"sqlite:///{path}", "key", spec)
+    for _ in range(60):
+        entry = ledger.propose_next()
+        r = float(entry.params.get("r", 1.2))
+        ledger.complete(entry.number, [r], {} if bound is None else {"flip_rate": bound - r})
+    late = [entry for entry in ledger.entries()[30:] if "r" in entry.params]
+    assert all(entry.feasible == (entry.params["r"] >= (bound or 0)) for entry in late)
+    return [float(entry.params["r"]) for entry in late]
+
+
+def test_a_constraint_keeps_the_search_away(tmp_path: Path):
+    """Free, the search goes where the objective is best; bound, it stays where that is allowed."""
+    free, bound = chosen_under(None, tmp_path / "a.db"), chosen_under(0.8, tmp_path / "b.db")
+    assert median(free) < 0.6
+    assert median(bound) >= 0.8
+
+
+def test_importance_finds_the_knob_that_matters(tmp_path: Path):
+    """Only r moves the objective, where all trials have it."""
+    text = WIDE.replace('sampler = ["adls", "pf-heun"]\n', "").replace(
+        "[fixed]", '[fixed]\nsampler = "adls"'
+    )
+    spec = parse(text.format(method="random"), "s", "quick")
+    ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", spec)
+    for _ in range(60):
+        entry = ledger.propose_next()
+        ledger.complete(entry.number, [float(entry.params["r"]) ** 2], {})
+    found = importance(spec, ledger.entries())["kid"]
+    assert set(found) == {"PED-ANOVA", "fANOVA"}
+    for shares in found.values():
+        assert max(shares, key=lambda knob: shares[knob]) == "r"
+        assert shares["r"] > 0.8
+        assert abs(sum(shares.values()) - 1) < 1e-6
+
+
+def test_importance_is_of_r_where_delta_was_searched():
+    spec = parse(
+        """
+question = "?"
+bundle = "digits"
+method = "random"
+[fixed]
+sampler = "adls"
+sigma = 0.8
+init = "gaussian"
+levels = 50
+[search]
+delta = { low = 0.005, high = 0.02 }
+L = { low = 1, high = 4 }
+[budgets.quick]
+samples = 8
+trials = 40
+""",
+        "s",
+        "quick",
+    )
+    rows = [propose(spec, n, []).params for n in range(40)]
+    steps = [spec.settings(row).relative_step for row in rows]
+    entries = [
+        Entry(n, row, "complete", (step,))
+        for n, (row, step) in enumerate(zip(rows, steps, strict=True))
+    ]
+    found = importance(spec, entries)["kid"]["fANOVA"]
+    assert "delta" not in found
+    assert max(found, key=lambda knob: found[knob]) == "r"
+
+
+def test_importance_of_too_few_trials_is_not_told():
+    assert importance(study("random"), []) == {}
 
 
 @pytest.mark.parametrize(

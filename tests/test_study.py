@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from mlflow.tracking import MlflowClient
 
 from ablate import study as runner
-from ablate.errors import UserError
-from ablate.files import locked
 from ablate.home import Home
 from ablate.lab import Lab
 from ablate.study import run
 from ablate.tracking import Reader
+from ablate.trial import run_cell
 from tests.studies import (
     Quiet,
     ablate,
@@ -210,16 +210,6 @@ def test_ctrl_c_leaves_nothing_running(tiny_bundle: Path, tmp_path: Path):
     assert [row["state"] for row in results(root)] == ["complete"] * 8
 
 
-def test_two_processes_do_not_run_one_study(tiny_bundle: Path, tmp_path: Path):
-    lab, home = lab_of(make_root(tmp_path, tiny_bundle)), Home(tmp_path)
-    lock = home.mlruns / f".{lab.key.replace('/', '-')}.lock"
-    with (
-        locked(lock, "held"),
-        pytest.raises(UserError, match="is being run by another process"),
-    ):
-        run(lab, home, Quiet())
-
-
 def _wild(root: Path) -> Lab:
     """ASAMS on levels fine enough to keep its signs; every second trial takes steps 60 times as
     long."""
@@ -301,3 +291,152 @@ def test_the_report_is_made_from_the_record(finished: Path):
     assert "Does it run?" in text
     assert "class-gaussian without network" in text
     assert (page.parent / "tables" / "trials.csv").read_text().count("\n") == 5
+
+
+# --- giving up early, replicates, limits, constraints, attempts ---------------------------------
+
+
+def _changed(root: Path, *pairs: tuple[str, str]) -> Lab:
+    file = root / "studies" / "tiny.toml"
+    text = file.read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+    return lab_of(root)
+
+
+HOPELESS = ('["class-average", "lognormal", "gaussian"]', '["gaussian", "lognormal"]')
+"""Starts of which the first is far better than the second."""
+
+
+def test_the_worse_is_given_up_early(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle, trials=6)
+    lab = _changed(root, HOPELESS, ("samples = 40", "samples = 256\nrungs = [64]"))
+    watcher = Quiet()
+    run(lab, Home(root), watcher)
+    states = dict(watcher.states)
+    assert states[0] == "complete"
+    assert "pruned" in states.values()
+    assert abs(watcher.share - 6) < 1e-9
+    for row in results(root):
+        assert row["state"] == states[row["number"]]
+        if row["state"] == "pruned":
+            assert "worse than that of trial" in row["reason"]
+            assert "kid_n64" in row["metrics"]
+            assert row["metrics"]["samples"] < 256 or "kid" in row["metrics"]
+        else:
+            assert row["metrics"]["samples"] == 256
+    first = Reader(Home(root)).latest("tiny").trials[0]
+    assert "kid_n64" not in first.metrics  # nothing to hold it against
+
+
+def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path):
+    """With rungs and without: the same images, as many calls of the network, the same bits."""
+    calls: dict[str, list[int]] = {"with": [], "without": []}
+    found = {}
+    for name, rungs in (("with", "\nrungs = [128]"), ("without", "")):
+        root = make_root(tmp_path / name, tiny_bundle, trials=1)
+        lab = _changed(root, ("samples = 40", f"samples = 256{rungs}"))
+        settings = lab.study.settings(next(lab.study.grid()))
+        judge = (lambda features: None) if rungs else None
+        found[name] = run_cell(lab, settings, 0, lambda: calls[name].append(1), judge)  # noqa: B023
+    assert len(calls["with"]) == len(calls["without"]) == 2 * 5
+    assert torch.equal(found["with"].drawing.pixels, found["without"].drawing.pixels)
+    same = {k: v for k, v in found["with"].metrics.items() if k in found["without"].metrics}
+    assert {**same, "seconds": 0} == {**found["without"].metrics, "seconds": 0}
+    assert "kid_n128" in found["with"].metrics
+
+
+def test_a_killed_study_with_rungs_ends_as_if_it_had_not_been(tiny_bundle: Path, tmp_path: Path):
+    changes = (HOPELESS, ("samples = 40", "samples = 256\nrungs = [64]"))
+    whole = make_root(tmp_path / "whole", tiny_bundle, "tpe", trials=5)
+    run(_changed(whole, *changes), Home(whole), Quiet())
+    killed = make_root(tmp_path / "killed", tiny_bundle, "tpe", trials=5)
+    _changed(killed, *changes)
+    for cells in (1, 3):
+        _kill_after(killed, cells)
+    ablate(killed, "study", "tiny")
+    assert timeless(results(killed)) == timeless(results(whole))
+
+
+def test_a_configuration_proposed_again_gets_further_seeds(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle, "random", trials=5)
+    steps = ("r = { low = 0.5, high = 1.0, step = 0.25 }", "")
+    lab = _changed(root, HOPELESS, steps)
+    run(lab, Home(root), Quiet())
+    trials = Reader(Home(root)).latest("tiny").trials
+    first: dict[object, int] = {}
+    for trial in trials:
+        original = first.setdefault(trial.params["init"], trial.number)
+        if original != trial.number:
+            assert trial.state == "repeated"
+            assert trial.reason == f"more seeds of trial {original}"
+    originals = [trial for trial in trials if trial.state == "complete"]
+    assert len(originals) == 2
+    seeds = [[cell.seed for cell in trial.cells] for trial in originals]
+    assert sorted(map(len, seeds)) in ([2, 8], [4, 6])
+    for each in seeds:
+        assert each == list(range(len(each)))  # seeds 0 and 1, then 2 and 3, …
+    for trial in originals:
+        values = [cell.metrics["kid"] for cell in trial.cells]
+        assert abs(trial.metrics["kid"] - sum(values) / len(values)) < 1e-12
+
+
+def test_limits_end_a_study_and_more_continue_it(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle, trials=4)
+    lab = lab_of(root)
+    each = 5 * 40 * 2  # evaluations, samples, seeds
+    capped = lab._replace(study=lab.study.model_copy(update={"evaluations": each + 1}))
+    outcome = run(capped, Home(root), Quiet())
+    assert (outcome.ran, outcome.stopped) == (2, "800 of 401 network evaluations are spent")
+    assert capped.key == lab.key
+    soon = lab._replace(study=lab.study.model_copy(update={"minutes": 1e-9}))
+    assert "minutes are over" in str(run(soon, Home(root), Quiet()).stopped)
+    assert len(results(root)) == 2
+    assert run(lab, Home(root), Quiet()).ran == 2
+    assert [row["state"] for row in results(root)] == ["complete"] * 4
+
+
+def test_what_breaks_a_constraint_is_not_ranked(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle, trials=4)
+    run(lab_of(root), Home(root), Quiet())
+    rates = [row["metrics"]["clamp_rate"] for row in results(root)]
+    bound = sorted(rates)[1]
+    lab = _changed(root, ("[fixed]", f"[constraints]\nclamp_rate = {bound}\n[fixed]"))
+    run(lab, Home(root), Quiet())
+    record = Reader(Home(root)).latest("tiny")
+    assert [t.metrics["clamp_rate"] for t in record.trials] == rates
+    assert {t.number for t in record.ranked()} == {n for n in range(4) if rates[n] <= bound}
+
+
+def test_a_cell_that_fails_is_tried_again(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lab, real, times = lab_of(make_root(tmp_path, tiny_bundle, trials=2)), runner.run_cell, [0]
+
+    def shaky(*arguments: object, **named: object) -> object:
+        times[0] += 1
+        if times[0] in (2, 3):
+            raise RuntimeError(f"failure {times[0]}")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(runner, "run_cell", shaky)
+    watcher = Quiet()
+    assert run(lab, Home(tmp_path), watcher).failures == []
+    assert abs(watcher.share - 2) < 1e-9
+    failed = [found for found in runs(tmp_path) if found.data.tags["ablate.state"] == "failed"]
+    assert {found.data.tags["ablate.reason"] for found in failed} == {
+        "RuntimeError: failure 2",
+        "RuntimeError: failure 3",
+    }
+    assert [len(trial.cells) for trial in Reader(Home(tmp_path)).latest("tiny").trials] == [2, 2]
+
+
+def test_importance_is_in_the_record(finished: Path):
+    record = Reader(Home(finished)).latest("tiny")
+    study = next(run for run in runs(finished) if run.data.tags["ablate.kind"] == "study")
+    for method, shares in record.importance["kid"].items():
+        assert set(shares) <= {"init", "r"}
+        for knob, share in shares.items():
+            assert study.data.metrics[f"importance/kid/{method}/{knob}"] == share

@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from ablate import study_file
 from ablate.bundle import shipped
 from ablate.errors import UserError
-from ablate.home import Home, shipped_studies
+from ablate.families import Member
+from ablate.home import Home
+from ablate.search import propose
 from ablate.settings import Settings
 from ablate.space import Domain
-from ablate.study_file import BUDGETS, parse, question, read
+from ablate.spec import Study
+from ablate.study_file import BUDGETS, find, parse, read
+
+HERE = Home(Path())
 
 GOOD = """
 question = "Which?"
@@ -133,11 +139,11 @@ def test_missing_budget_trials_and_unreadable_file(tmp_path: Path):
         parse(GOOD, "s", "full")
     with pytest.raises(UserError, match=r"budgets\.smoke\.trials is missing"):
         parse(swapped('"grid"', '"tpe"'), "s", "smoke")
-    with pytest.raises(UserError, match="cannot be read"):
-        read(tmp_path / "none.toml", "quick")
+    with pytest.raises(UserError, match="no such file"):
+        find(HERE, str(tmp_path / "none.toml"))
     (tmp_path / "latin.toml").write_bytes(b"question = '\xff'")
     with pytest.raises(UserError, match="cannot be read"):
-        question(tmp_path / "latin.toml")
+        find(HERE, str(tmp_path / "latin.toml"))
 
 
 CONDITIONAL = """
@@ -223,20 +229,64 @@ def test_defaults_are_the_plain_sampler():
     assert bare.plan() == plain.plan()
 
 
-@pytest.mark.parametrize("path", sorted(shipped_studies().glob("*.toml")), ids=lambda p: p.stem)
-def test_shipped_studies_are_valid(path: Path):
+@pytest.mark.parametrize("name", study_file.names(HERE))
+def test_shipped_studies_are_valid(name: str):
     for budget in BUDGETS:
-        study = read(path, budget)
-        assert study.bundle in shipped()
-        if budget != "smoke":
-            assert study.trials >= (16 if study.bundle == "digits" else 12)
+        study = read(find(HERE, name), budget)
+        assert study.bundle in shipped() or (budget == "full" and "paper-" in study.bundle)
+        if budget == "quick":
+            assert study.trials >= (4 if name.endswith("-paper") else 12)
             assert len(study.seeds) >= 3
             assert study.samples >= 256
 
 
-def test_a_file_is_laid_over_the_one_it_extends(tmp_path: Path):
+def test_every_dataset_has_every_family():
+    families = ("adls", "asams", "annealing", "sigma", "init", "vegbm", "paper", "frontier")
+    datasets = ("mnist", "kmnist", "fashion", "cifar10")
+    expected = {f"{dataset}-{family}" for dataset in datasets for family in families}
+    expected |= {f"digits-{family}" for family in families if family != "paper"}
+    assert set(study_file.names(HERE)) == expected
+
+
+PAPER = {  # Tables 3 and 4: (L, delta, chi) by sampler, with class-average and log-normal starts
+    ("adls", "mnist"): [(1, 6.06e-4, 0.995)] * 2,
+    ("adls", "kmnist"): [(3, 2.11e-4, 0.995)] * 2,
+    ("adls", "fashion"): [(1, 5.86e-4, 0.995)] * 2,
+    ("adls", "cifar10"): [(6, 1.14e-4, 0.9995)] * 2,
+    ("asams", "mnist"): [(4, 1.43e-4, 0.995)] * 2,
+    ("asams", "kmnist"): [(2, 3.30e-4, 0.995), (3, 2.11e-4, 1.0)],
+    ("asams", "fashion"): [(3, 2.50e-4, 0.9995), (3, 1.43e-4, 0.9995)],
+    ("asams", "cifar10"): [(5, 1.43e-4, 0.9995)] * 2,
+}
+
+
+@pytest.mark.parametrize(("sampler", "dataset"), PAPER)
+def test_searches_begin_with_the_papers_own_answer(sampler: str, dataset: str):
+    study = read(find(HERE, f"{dataset}-{sampler}"), "full")
+    assert [row["init"] for row in study.first] == ["class-average", "lognormal-paper"]
+    for row, (steps, delta, chi) in zip(study.first, PAPER[sampler, dataset], strict=True):
+        settings = study.settings(row)
+        assert (settings.L, settings.chi, settings.sigma) == (steps, chi, 0.8)
+        assert abs(settings.knobs()["delta"] - delta) < 1e-12
+        assert propose(study, study.first.index(row), []).params == row
+
+
+def test_the_papers_table_stands_beside_its_rows():
+    study = read(find(HERE, "cifar10-paper"), "quick")
+    assert len(study.marks) == study.trials == 8
+    for mark in study.marks:
+        alike = [row for row in study.grid() if mark.knobs.items() <= row.items()]
+        assert len(alike) == 1
+
+
+def test_a_file_is_laid_over_what_it_extends(tmp_path: Path):
+    home = Home(tmp_path)
     (tmp_path / "base.toml").write_text(GOOD)
     path = tmp_path / "mine.toml"
+
+    def mine() -> Study:
+        return read(find(home, str(path)), "quick")
+
     path.write_text("""
 extends = "base.toml"
 question = "Mine?"
@@ -248,29 +298,111 @@ chi = [1.0]
 [budgets.quick]
 samples = 99
 """)
-    study, base = read(path, "quick"), parse(GOOD, "s", "quick")
+    study, base = mine(), parse(GOOD, "s", "quick")
     assert (study.question, study.samples, study.fixed["sigma"]) == ("Mine?", 99, 0.5)
     assert study.fixed["levels"] == base.fixed["levels"]
     assert study.search["chi"].choices == (1.0,)
     assert study.search["r"].values() == (0.25, 0.5, 0.75)
     path.write_text("extends = 3")
-    with pytest.raises(UserError, match=r"extends: must be a file's name \(value 3\)"):
-        read(path, "quick")
+    with pytest.raises(UserError, match=r"extends: must be a study or a file's name \(value 3\)"):
+        mine()
     path.write_text('extends = "base.toml"\n[search]\nsigma = [0.5, 0.8]\nr = [1.0]')
-    assert "sigma" not in read(path, "quick").fixed
+    assert "sigma" not in mine().fixed
     path.write_text('extends = "none.toml"')
     with pytest.raises(UserError, match=r"none\.toml: cannot be read"):
-        read(path, "quick")
+        mine()
+    path.write_text('extends = "mine.toml"')
+    with pytest.raises(UserError, match=r"mine\.toml: extends itself"):
+        mine()
+    path.write_text('extends = "digits-sigma"\n[search]\nsigma = [0.5, 0.8]')
+    assert mine().search["sigma"].choices == (0.5, 0.8)
 
 
 def test_own_studies_come_before_shipped_ones(tmp_path: Path):
     home = Home(tmp_path)
-    assert home.find_toml("digits-adls") == shipped_studies() / "digits-adls.toml"
-    (tmp_path / "studies").mkdir()
-    (tmp_path / "studies" / "digits-adls.toml").write_text(GOOD)
-    assert home.find_toml("digits-adls") == tmp_path / "studies" / "digits-adls.toml"
-    assert home.find_toml(str(tmp_path / "studies" / "digits-adls.toml")).read_text() == GOOD
+    assert find(home, "digits-adls").family == "adls"
+    own = tmp_path / "studies" / "digits-adls.toml"
+    own.parent.mkdir()
+    own.write_text(GOOD)
+    assert find(home, "digits-adls") == find(home, str(own))
+    assert find(home, "digits-adls").question == "Which?"
+    own.write_text('extends = "digits-adls"\nquestion = "Mine?"')
+    assert find(home, "digits-adls").question == "Mine?"
+    assert read(find(home, "digits-adls"), "quick").bundle == "digits"
     with pytest.raises(UserError, match=r"study 'digits' is unknown; known: .*digits-adls"):
-        home.find_toml("digits")
+        find(home, "digits")
     with pytest.raises(UserError, match=r"none\.toml: no such file"):
-        home.find_toml("none.toml")
+        find(home, "none.toml")
+
+
+def test_own_families_and_datasets_are_multiplied(tmp_path: Path):
+    folder = tmp_path / "studies" / "families"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(swapped('"Which?"', '"Which on $title?"'))
+    assert find(Home(tmp_path), "mnist-mine").question == "Which on MNIST?"
+    (folder / "mine.toml").write_text(swapped('"Which?"', '"$none"'))
+    with pytest.raises(UserError, match=r"\$none: datasets\.toml has no such value"):
+        find(Home(tmp_path), "mnist-mine")
+    (folder / "datasets.toml").write_text("[one]\ntitle = 'One'\n")
+    (folder / "mine.toml").write_text(swapped('"Which?"', '"$title?"'))
+    assert find(Home(tmp_path), "one-mine").question == "One?"
+    (folder / "datasets.toml").write_text("one = 1")
+    with pytest.raises(UserError, match=r"one: must be a table \(value 1\)"):
+        find(Home(tmp_path), "one-mine")
+
+
+def test_templates_are_filled():
+    facts = {"a": {"b": [1, 2]}, "word": "x", "table": {"k": 1}}
+    member = Member("f", Path("f.toml"), facts)
+    template = {"one": "$a.b", "two": ["$a.b", 3], "three": "say $word.", "four": {"k": "$table"}}
+    filled = {"one": [1, 2], "two": [1, 2, 3], "three": "say x.", "four": {"k": {"k": 1}}}
+    assert member.fill(template) == filled
+
+
+ROWS = """rows = [{ init = "gaussian", r = 0.5 }, { init = "lognormal", r = 1.0 }]"""
+
+
+def test_rows_vary_together():
+    text = swapped('init = "gaussian"\n', "").replace('method = "grid"', f'method = "grid"\n{ROWS}')
+    text = text.replace("r = { low = 0.5, high = 1.0, step = 0.25 }\n", "")
+    study = parse(text, "s", "smoke")
+    assert list(study.grid()) == [
+        {"init": init, "r": r, "chi": chi}
+        for init, r in (("gaussian", 0.5), ("lognormal", 1.0))
+        for chi in (0.995, 1.0)
+    ]
+    assert study.settings(next(study.grid())).relative_step == 0.5
+    assert study.values("init") == ("gaussian", "lognormal")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "seeds = [3, 5]",
+            "first = [{ chi = 0.99, r = 0.5 }]",
+            r"first\.0\.chi = 0\.99 is not within",
+        ),
+        ("seeds = [3, 5]", "first = [{ chi = 1.0, r = 0.6 }]", r"first\.0\.r = 0\.6 is not within"),
+        ("seeds = [3, 5]", "first = [{ chi = 1.0 }]", r"first\.0: r is missing"),
+        (
+            "seeds = [3, 5]",
+            "first = [{ chi = 1.0, r = 0.5, sigma = 3 }]",
+            r"neither searched nor fixed",
+        ),
+        ("seeds = [3, 5]", "rows = [{ beta = 1 }]", r"rows\.0\.beta: no such knob"),
+        ('"grid"', '"tpe"\nrows = [{ n = 1 }]', "rows are an axis of a grid"),
+        ("trials = 4", "trials = 4\nrungs = [16]", r"rungs \[16\] must rise towards samples = 16"),
+        ("trials = 4", "trials = 4\nminutes = 0", r"budgets\.quick\.minutes"),
+        ("[fixed]", "[constraints]\nbeauty = 1\n[fixed]", r"constraints\.beauty"),
+        (
+            "samples = 16",
+            'samples = 16\nrungs = [8]\n[[objectives]]\nmetric = "seconds"\n'
+            "[budgets.full]\nsamples = 9",
+            r"budgets\.quick\.rungs: trials are given up by one of kid",
+        ),
+    ],
+)
+def test_what_is_wrong_with_rows_rungs_and_firsts(old: str, new: str, message: str):
+    with pytest.raises(UserError, match=message):
+        parse(swapped(old, new), "s", "quick")

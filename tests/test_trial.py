@@ -66,7 +66,7 @@ def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_pa
     assert tame.reason is None
     assert set(tame.metrics) == {
         *("fid", "kid", "precision", "recall", "density", "coverage"),
-        *("nfe", "seconds", "clamp_rate", "flip_rate", "diverged"),
+        *("nfe", "samples", "seconds", "clamp_rate", "flip_rate", "diverged"),
         *(f"nn_{space}_{name}" for space in ("feature", "pixel") for name in NEIGHBOURS),
     }
 

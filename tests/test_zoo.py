@@ -13,6 +13,7 @@ from ablate.home import Home
 from ablate.inits import Source
 from ablate.portrait import few_step_settings, portrait
 from ablate.recipe import Recipe
+from ablate.study_file import find
 from ablate.study_file import read as read_study
 from ablate.train_features import RECIPES
 from ablate.trial import draw
@@ -65,7 +66,7 @@ def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path):
 @pytest.mark.parametrize("name", sorted(set(shipped()) - {"digits"}))
 def test_every_dataset_has_its_two_studies(name: str):
     for sampler in ("adls", "asams"):
-        study = read_study(Home(Path()).find_toml(f"{name}-{sampler}"), "quick")
+        study = read_study(find(Home(Path()), f"{name}-{sampler}"), "quick")
         assert study.fixed["sampler"] == sampler
         assert study.bundle == name
 

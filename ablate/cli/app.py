@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ablate import __version__
-from ablate.errors import UserError
+from ablate.errors import UserError, hide_secrets
 from ablate.home import Home
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ def main() -> None:
         if code == INTERRUPTED:
             print("interrupted; the same command continues", file=sys.stderr)
     except UserError as error:
-        code = _complain(str(error))
+        code = _complain(hide_secrets(str(error)))
     except TyperException as error:
         code = _complain(f"{error.format_message()} (see ablate --help)")
     sys.exit(code or 0)

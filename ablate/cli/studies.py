@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +12,30 @@ from ablate.errors import UserError
 from ablate.home import Home
 
 if TYPE_CHECKING:
+    from ablate.lab import Lab
     from ablate.record import StudyRecord
     from ablate.spec import Study
+    from ablate.study import Outcome
 
 Name = Annotated[str, typer.Argument(help="A study's name (see `ablate list`) or a .toml file.")]
 BudgetOption = Annotated[
     str | None,
     typer.Option("--budget", help="smoke, quick or full. Default: quick on a CPU, full on a GPU."),
+]
+
+
+StorageOption = Annotated[
+    str,
+    typer.Option(
+        envvar="ABLATE_STORAGE",
+        help="Where machines share the search: postgresql://user:password@host/database.",
+    ),
+]
+TrackingOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MLFLOW_TRACKING_URI", help="Where machines share the record: an MLflow server."
+    ),
 ]
 
 
@@ -31,42 +47,149 @@ def study(
     trials: Annotated[
         int | None, typer.Option(min=1, help="Total number of trials, in place of the budget's.")
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Begin no trial after so many minutes.")
+    ] = None,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Begin no trial after so many network evaluations of an image."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it will cost on this device; run nothing.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes on this machine that share the study.")
+    ] = 1,
+    storage: StorageOption = "",
+    tracking_uri: TrackingOption = "",
     device: DeviceOption = "auto",
+    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
 ) -> None:
-    """Run a study, or continue it to its total number of trials."""
-    from ablate import study as runner
-    from ablate.console import StudyBar, console, plural
+    """Run a study, or continue it to its total number of trials.
+
+    Any number of machines join in by running the same command with the same --storage and
+    --tracking-uri.
+    """
+    from ablate.console import console, print_plan, print_study
     from ablate.device import resolve
-    from ablate.lab import prepare
+    from ablate.lab import prepare, without_oracle
+
+    home = _shared(context.obj, storage, tracking_uri)
+    where = resolve(device)
+    spec = _read(home, name, budget, where, trials)
+    limits = {"minutes": minutes, "evaluations": evaluations}
+    spec = spec.model_copy(update={k: v for k, v in limits.items() if v is not None})
+    try:
+        whole, spec = spec, without_oracle(spec, home)
+        lab = prepare(spec, home, where)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    print_study(spec, "" if budget else f", the default on {where}")
+    if spec != whole:
+        console.print("forward-data is left out: its images are not here (see ablate data)")
+    if plan:
+        from ablate.plan import make_plan, probe
+
+        print_plan(make_plan(lab, probe(lab)), where)
+    elif worker:
+        _work(lab, home)
+    elif workers == 1:
+        _tell(home, spec, _watch_one(lab, home))
+    else:
+        again = [name, "--budget", spec.budget, "--trials", str(spec.trials)]
+        again += [f"--{k}={v}" for k, v in limits.items() if v is not None]
+        _tell(home, spec, _watch_many(lab, home, again, workers, device))
+
+
+def _work(lab: Lab, home: Home) -> None:
+    from ablate import study as runner
+    from ablate import workers
+    from ablate.console import Silent
+
+    workers.obey()
+    if runner.run(lab, home, Silent()).failures:
+        raise typer.Exit(1)
+
+
+def _watch_one(lab: Lab, home: Home) -> Outcome:
+    from ablate import study as runner
+    from ablate.console import StudyBar
     from ablate.record import Objective
 
-    home: Home = context.obj
-    device = resolve(device)
-    spec = _read(home, name, budget, device, trials)
-    try:
-        lab = prepare(spec, home, device)
-    except UserError as error:
-        raise UserError(f"{home.find_toml(name)}: {error}") from None
-    chosen = "" if budget else f", the default on {device}"
-    console.print(f"{spec.name}: {spec.question}", highlight=False)
-    console.print(
-        f"budget {spec.budget}{chosen}: {plural(spec.trials, 'trial')} of"
-        f" {plural(len(spec.seeds), 'seed')} and {spec.samples} samples, by {spec.method}",
-        highlight=False,
-    )
-    objectives = [Objective(o.metric, o.direction) for o in spec.objectives]
-    with StudyBar(spec.name, objectives) as bar:
-        outcome = runner.run(lab, home, bar)
-    if outcome.ran == 0:
+    objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
+    with StudyBar(lab.study.name, objectives) as bar:
+        return runner.run(lab, home, bar)
+
+
+def _watch_many(lab: Lab, home: Home, again: list[str], count: int, device: str) -> Outcome:
+    from ablate import workers
+    from ablate.console import StudyBar
+    from ablate.device import spread
+    from ablate.files import make_whole
+    from ablate.record import Objective
+    from ablate.search import Ledger, make_tables
+    from ablate.study import Outcome
+
+    if not home.storage:
+        make_whole(home.search, make_tables)
+    ledger = Ledger(home.search_url, lab.key, lab.study)
+    objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
+    already = ledger.finished()
+    with StudyBar(lab.study.name, objectives) as bar:
+        bar.began(already, lab.study.trials, ledger.best())
+        workers.run(
+            home,
+            again,
+            spread(device, count),
+            lambda: bar.stands(ledger.finished(), ledger.best()),
+        )
+    return Outcome(already, ledger.finished() - already, [])
+
+
+def _tell(home: Home, spec: Study, outcome: Outcome) -> None:
+    """What came of it; a table of failures, and exit code 1, if there are any."""
+    from ablate.console import console, plural, print_table
+
+    if outcome.ran == 0 and not outcome.stopped:
         console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
-    for number, reason in outcome.failures:
-        print(f"trial {number} failed: {reason}", file=sys.stderr)
-    again = f"{name} --budget {spec.budget}" if budget else name
+    if outcome.stopped:
+        console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
+    record = _record(home, spec.name, spec.budget)
+    failed = [(str(t.number), t.reason or "") for t in record.trials if t.state == "failed"]
+    again = f"{spec.name} --budget {spec.budget}"
     console.print(
         f"next: ablate results {again}, ablate report {again}, ablate ui", highlight=False
     )
-    if outcome.failures:
+    if failed:
+        print_table(["trial that failed", "reason"], failed)
         raise typer.Exit(1)
+
+
+def _tracked(home: Home, tracking: str) -> Home:
+    """With the record that machines share, if there is one, checked."""
+    if not tracking:
+        return home
+    from ablate.errors import keep_secret
+    from ablate.tracking import reach
+
+    keep_secret(tracking)
+    reach(tracking)
+    return home._replace(tracking=tracking)
+
+
+def _shared(home: Home, storage: str, tracking: str) -> Home:
+    """With a database and a record that other machines share, checked."""
+    if bool(storage) != bool(tracking):
+        missing = "--tracking-uri" if storage else "--storage"
+        raise UserError(f"{missing} is missing: machines share both the search and the record")
+    if not storage:
+        return home
+    from ablate import database
+    from ablate.errors import keep_secret
+
+    keep_secret(storage)
+    database.check(storage)
+    return _tracked(home, tracking)._replace(storage=storage)
 
 
 @app.command(epilog="Example: ablate results fashion-adls fashion-asams")
@@ -75,6 +198,7 @@ def results(
     names: Annotated[list[str], typer.Argument(help="A study, or several to rank together.")],
     budget: BudgetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="A list of objects.")] = False,
+    tracking_uri: TrackingOption = "",
 ) -> None:
     """Print a study's trials: a table, best first, or JSON, by number.
 
@@ -83,7 +207,8 @@ def results(
     from ablate.console import print_json, print_results, trial_rows
     from ablate.record import joined
 
-    records = [_record(context.obj, name, budget) for name in names]
+    home = _tracked(context.obj, tracking_uri)
+    records = [_record(home, name, budget) for name in names]
     record = joined(records) if len(records) > 1 else records[0]
     if as_json:
         print_json(trial_rows(record))
@@ -92,13 +217,16 @@ def results(
 
 
 @app.command("list", epilog="Example: ablate list")
-def list_studies(context: typer.Context) -> None:
-    """List the studies with their question and state."""
-    from ablate.console import print_table
+def list_studies(context: typer.Context, tracking_uri: TrackingOption = "") -> None:
+    """List the studies, family by family, with their question and state."""
+    from ablate import study_file
+    from ablate.console import print_groups
 
-    home: Home = context.obj
-    rows = [(name, *_question_and_state(home, name)) for name in home.toml_files()]
-    print_table(["study", "question", "state"], rows)
+    home = _tracked(context.obj, tracking_uri)
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for name, family in study_file.names(home).items():
+        groups.setdefault(family, []).append((name, *_question_and_state(home, name)))
+    print_groups(["study", "question", "state"], list(groups.values()))
 
 
 @app.command(epilog="Example: ablate show digits-adls --budget quick")
@@ -116,12 +244,13 @@ def report(
         list[str] | None, typer.Argument(help="Studies; all that were run when left out.")
     ] = None,
     budget: BudgetOption = None,
+    tracking_uri: TrackingOption = "",
 ) -> None:
     """Write reports/<study>/: index.html, report.md, tables and figures, from MLflow alone."""
     from ablate.report import render
     from ablate.tracking import Reader
 
-    home: Home = context.obj
+    home = _tracked(context.obj, tracking_uri)
     reader = Reader(home)
     known = [name for name in reader.names() if reader.latest(name, budget) is not None]
     for name in names or known:
@@ -146,7 +275,7 @@ def _read(
     from ablate import study_file
 
     default = "quick" if device == "cpu" else "full"
-    return study_file.read(home.find_toml(name), budget or default, trials)
+    return study_file.read(study_file.find(home, name), budget or default, trials)
 
 
 def _record(home: Home, name: str, budget: str | None) -> StudyRecord:
@@ -164,7 +293,7 @@ def _question_and_state(home: Home, name: str) -> tuple[str, str]:
     from ablate import study_file
 
     try:
-        question = study_file.question(home.find_toml(name))
+        question = study_file.find(home, name).question
     except UserError as error:  # one broken file must not hide the others
         return str(error), "broken"
     if not home.has_record():

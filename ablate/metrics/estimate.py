@@ -9,6 +9,7 @@ cancels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -53,6 +54,17 @@ def mean_over_reference(reference: Tensor) -> Measured:
     """The mean of one number an image of the other set; the samples are taken as given."""
     reference = reference.double()
     return Measured(float(reference.mean()), FIXED, reference)
+
+
+def pooled(parts: Sequence[Measured]) -> Measured:
+    """The mean over sets of as many samples each, held against the same images."""
+    count = len(parts)
+    return Measured(
+        sum(part.value for part in parts) / count,
+        torch.cat([part.samples for part in parts]),
+        torch.stack([part.reference for part in parts]).mean(0),
+        sum(part.pairs for part in parts) / count**2,
+    )
 
 
 def paired_difference(a: Measured, b: Measured) -> Estimate:

@@ -24,7 +24,7 @@ ONE_SEED = "one seed: no interval"
 def state(record: StudyRecord) -> str:
     """15 of 20 planned trials complete, 1 diverged, 1 failed, 1 running."""
     counts = Counter(trial.state for trial in record.trials)
-    others = [s for s in ("diverged", "failed", "pruned", "running") if counts[s]]
+    others = [s for s in ("diverged", "failed", "pruned", "repeated", "running") if counts[s]]
     done = f"{counts['complete']} of {record.planned} planned trials complete"
     return ", ".join([done, *(f"{counts[s]} {s}" for s in others)]) + "."
 

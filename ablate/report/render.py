@@ -181,13 +181,16 @@ def leaking(record: StudyRecord) -> bool:
 
 
 def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
-    """Every table by its name; the Pareto front only where there is more than one objective, and
-    neighbours only where they were looked for."""
+    """Every table by its name: some only where there is something to tell."""
     makers = [tables.best, tables.measures, tables.yardsticks, tables.trials]
     makers += [effects.effects, effects.value_means, tables.troubles]
     makers += [tables.protocols, tables.provenance]
     if len(record.objectives) > 1:
         makers.append(tables.pareto)
+    if record.importance:
+        makers.append(tables.importance)
+    if record.spec.get("marks"):
+        makers.append(tables.marks)
     if _looked_for_copies(record):
         makers.append(tables.neighbours)
     return {table.name: table for table in (make(record) for make in makers)}

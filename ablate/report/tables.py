@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ from ablate.report.names import (
 COSTS = ("nfe", "seconds")
 NEIGHBOURS = "nn_"
 """Beginning of the metrics that tell of copies."""
+
+OF_A_RUNG = re.compile(r"_n\d+$")
+"""End of the metrics that a trial had before its last sample was drawn."""
 
 Row = tuple[Item, ...]
 
@@ -109,6 +113,7 @@ def metrics(record: StudyRecord) -> list[str]:
     logged = [name for t in record.trials for name in t.metrics]
     names = dict.fromkeys([*first, *record.protocols, *sorted(logged)])
     seen = [name for name in names if name in logged or name in first]
+    seen = [name for name in seen if name != "samples" and not OF_A_RUNG.search(name)]
     return [m for m in seen if m not in COSTS] + [m for m in COSTS if m in seen]
 
 
@@ -196,11 +201,66 @@ def troubles(record: StudyRecord) -> Table:
     header = [numbers("trial"), words("state")]
     header += [*_knob_columns(record, knobs), words("reason")]
     rows: list[Row] = [
-        (t.number, t.state, *_told(t, knobs, []), t.reason)
+        (t.number, t.state, *_told(t, knobs, []), t.reason or _broken(record, t))
         for t in record.trials
         if t.number not in placed and t.state != "running"
     ]
-    return Table("troubles", "Trials that ended without a result.", header, rows)
+    return Table("troubles", "Trials without a place in the ranking.", header, rows)
+
+
+def _broken(record: StudyRecord, trial: Trial) -> str | None:
+    """The constraints that a trial does not keep to, as a reason."""
+    bounds = record.spec.get("constraints", {})
+    broken = [
+        f"{metric_name(name)} {trial.metrics[name]:.3g} exceeds {bounds[name]:.3g}"
+        for name in record.violated(trial)
+    ]
+    return "; ".join(broken) or None
+
+
+def importance(record: StudyRecord) -> Table:
+    """How much of what moves each objective is each knob's doing, by Optuna's evaluators."""
+    header, columns = [words("knob")], []
+    for metric, methods in record.importance.items():
+        for method, shares in methods.items():
+            header.append(numbers(f"{metric}_{method}", f"{metric_name(metric)}, {method}"))
+            columns.append(shares)
+    knobs = in_order({knob for shares in columns for knob in shares})
+    rows: list[Row] = [
+        (knob_name(knob), *(round(s[knob], 3) if knob in s else None for s in columns))
+        for knob in knobs
+    ]
+    caption = (
+        "Importance of the knobs that every complete trial has: the share of an objective's "
+        "variation that each explains (fANOVA), or of what tells the best tenth from the rest "
+        "(PED-ANOVA)."
+    )
+    return Table("importance", caption, header, rows)
+
+
+def marks(record: StudyRecord) -> Table:
+    """What others printed for the same knobs, beside ours."""
+    told = record.spec.get("marks", [])
+    knobs = in_order({knob for mark in told for knob in mark["knobs"]})
+    names = list(dict.fromkeys(name for mark in told for name in mark["metrics"]))
+    header = [*(words(knob, knob_name(knob)) for knob in knobs), numbers("trial")]
+    for name in names:
+        header += [numbers(f"{name}_theirs", f"{metric_name(name)}, theirs")]
+        header += [numbers(f"{name}_ours", f"{metric_label(record, name)}, ours")]
+    rows: list[Row] = []
+    for mark in told:
+        wanted = mark["knobs"].items()
+        ours = next((t for t in ranking(record) if wanted <= t.params.items()), None)
+        values: list[Item] = []
+        for name in names:
+            values += [mark["metrics"].get(name), ours and estimate(ours, name)]
+        own = [shown(mark["knobs"][knob]) if knob in mark["knobs"] else None for knob in knobs]
+        rows.append((*own, ours and ours.number, *values))
+    caption = (
+        "What the paper prints for the same knobs, beside ours. Not to be ranked together: other "
+        "networks, other features, another number of samples (how ours were measured stands below)."
+    )
+    return Table("marks", caption, header, rows)
 
 
 def pareto(record: StudyRecord) -> Table:

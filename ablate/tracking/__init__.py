@@ -10,8 +10,10 @@ import os
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
+from ablate.tracking.client import REPEATS, TROUBLES, reach
 from ablate.tracking.reader import Reader
 from ablate.tracking.writer import StudyRun, Tracker
 
-__all__ = ["Reader", "StudyRun", "Tracker"]
+__all__ = ["REPEATS", "TROUBLES", "Reader", "StudyRun", "Tracker", "reach"]

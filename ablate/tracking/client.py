@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from urllib.request import urlopen
 
 from mlflow.entities import Run, ViewType
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from ablate.errors import UserError, first_line, hide_secrets
 from ablate.record import Value
 
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
 STATE, REASON = "ablate.state", "ablate.reason"
+REPEATS = "ablate.repeats"  # a trial that has the same configuration, with other seeds
 WORKED = "ablate.worked"  # when a process last took it up
 PARENT = "mlflow.parentRunId"
 STATUS = {"complete": "FINISHED", "interrupted": "KILLED"}  # any other state is FAILED
+TROUBLES = (MlflowException, OSError)
+"""What it says when the record cannot be read or written."""
+
+DONE = ("complete", "diverged", "pruned")
+"""States in which a cell has all that it will ever have."""
+
 YARDSTICK = "yardstick/"
 TRAINING = "ablate.training"
+
+
+def reach(uri: str) -> None:
+    """One clear line if there is no MLflow server; MLflow itself would try for minutes."""
+    if not uri.startswith("http"):
+        return
+    try:
+        with urlopen(f"{uri.rstrip('/')}/health", timeout=10):
+            return
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--tracking-uri {hide_secrets(uri)}: no MLflow server there"
+            f" ({hide_secrets(first_line(error))})"
+        ) from None
+
 
 Knobs = Mapping[str, Value]
 Tags = Mapping[str, str]

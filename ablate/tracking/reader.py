@@ -13,10 +13,12 @@ from mlflow.tracking import MlflowClient
 
 from ablate.errors import UserError
 from ablate.home import Home
-from ablate.record import Cell, Objective, StudyRecord, Trial, Value, summarise
+from ablate.record import Cell, Importance, Objective, StudyRecord, Trial, Value, summarise
 from ablate.tracking.client import (
+    DONE,
     KIND,
     REASON,
+    REPEATS,
     SEED,
     STATE,
     STUDY,
@@ -86,7 +88,15 @@ class Reader:
             yardsticks=_yardsticks(run.data.metrics),
             tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
             trials=_trials(runs),
+            importance=self._importance(run_id),
         )
+
+    def _importance(self, run_id: str) -> Importance:
+        """Of a study that is finished."""
+        try:
+            return self._document(run_id, "importance.json")
+        except FileNotFoundError:
+            return {}
 
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
@@ -117,27 +127,34 @@ def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
 def _trials(runs: list[Run]) -> list[Trial]:
     cells: dict[int, list[Cell]] = {}
     for run in runs:
-        if run.data.tags[KIND] == "cell" and _state(run) in ("complete", "diverged"):
+        if run.data.tags[KIND] == "cell" and _state(run) in DONE:
             cell = Cell(
                 run.info.run_id, int(run.data.tags[SEED]), _state(run), dict(run.data.metrics)
             )
             cells.setdefault(trial_number(run), []).append(cell)
-    trials = [
-        _trial(r, cells.get(trial_number(r), [])) for r in runs if r.data.tags[KIND] == "trial"
-    ]
-    return sorted(trials, key=lambda trial: trial.number)
+    of_trials: dict[int, Run] = {}
+    for run in runs:  # a message that was sent twice makes two runs; the one that came to its end
+        number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
+        if number >= 0 and (number not in of_trials or _state(run) in DONE):
+            of_trials[number] = run
+    for number, run in of_trials.items():  # its cells are further seeds of the one that it repeats
+        if REPEATS in run.data.tags and _state(run) == "complete":
+            cells.setdefault(int(run.data.tags[REPEATS]), []).extend(cells[number])
+    return [_trial(run, cells.get(number, [])) for number, run in sorted(of_trials.items())]
 
 
 def _trial(run: Run, cells: list[Cell]) -> Trial:
     means, intervals = summarise([cell.metrics for cell in cells])
+    tags = run.data.tags
+    repeats = tags.get(REPEATS)
     return Trial(
         run_id=run.info.run_id,
         number=trial_number(run),
-        state=_state(run),
+        state="repeated" if REPEATS in tags and _state(run) == "complete" else _state(run),
         params={k: _typed(v) for k, v in run.data.params.items()},
         metrics=means,
         intervals=intervals,
-        reason=run.data.tags.get(REASON) or None,
+        reason=tags.get(REASON) or (f"more seeds of trial {repeats}" if repeats else None),
         cells=sorted(cells, key=lambda cell: cell.seed),
     )
 

@@ -1,0 +1,180 @@
+"""Who works on what: leases in the search's database, so that any number of workers share a study.
+
+A lease is a row (study, item) with an owner and the time at which it runs out. One statement takes
+it, which succeeds for one worker alone. A heartbeat renews it; it is free again when its owner
+gives it back, when it has run out, or when its owner was a process of this machine that is gone.
+Optuna has heartbeats of its own, but a trial whose worker died is then failed and another put in
+its place; here the same trial is taken up by another worker, with all the cells that were done.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ablate.database import connect, patiently, set_up
+
+LASTS = float(os.environ.get("ABLATE_LEASE_SECONDS", "60"))
+"""Seconds that a worker may be out of touch before another takes over."""
+
+METADATA = sa.MetaData()
+LEASES = sa.Table(
+    "ablate_leases",
+    METADATA,
+    sa.Column("study", sa.String(255), primary_key=True),
+    sa.Column("item", sa.String(64), primary_key=True),
+    sa.Column("owner", sa.String(255), nullable=False),
+    sa.Column("until", sa.Float(53), nullable=False),
+)
+
+
+class Leases:
+    """One worker's, in one study."""
+
+    def __init__(self, url: str, study: str, lasts: float = LASTS) -> None:
+        self._study, self._lasts = study, lasts
+        self.owner = f"{_machine()} {_process(os.getpid())} {uuid.uuid4().hex}"
+        self._engine = connect(url)
+        self._held: set[str] = set()
+        self._stop = threading.Event()
+        set_up(lambda: METADATA.create_all(self._engine))
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def take(self, item: str) -> bool:
+        """Whether the item is now this worker's."""
+        taken = patiently(lambda: self._take(item))
+        if taken:
+            self._held.add(item)
+        return taken
+
+    def _take(self, item: str) -> bool:
+        with self._engine.begin() as connection:
+            now = self._now()
+            values = {"owner": self.owner, "until": now + self._lasts}
+            held = connection.execute(
+                sa.select(LEASES.c.owner, LEASES.c.until < now).where(*self._which(item))
+            ).first()
+            if held is None:
+                try:
+                    row = {"study": self._study, "item": item, **values}
+                    connection.execute(sa.insert(LEASES).values(**row))
+                except sa.exc.IntegrityError:  # another was quicker
+                    return False
+                return True
+            owner, over = held
+            if not over and owner != self.owner and not _is_gone(owner):
+                return False
+            mine = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == owner)
+            if over:  # and not renewed since
+                mine = mine.where(LEASES.c.until < now)
+            return connection.execute(mine.values(**values)).rowcount == 1
+
+    def renew(self, item: str) -> bool:
+        """Whether the item still is this worker's; if so it stays so for a while."""
+
+        def update() -> bool:
+            mine = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
+            with self._engine.begin() as connection:
+                found = connection.execute(mine.values(until=self._now() + self._lasts))
+            return found.rowcount == 1
+
+        return patiently(update)
+
+    def release(self, item: str) -> None:
+        self._held.discard(item)
+        mine = sa.delete(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
+
+        def delete() -> None:
+            with self._engine.begin() as connection:
+                connection.execute(mine)
+
+        patiently(delete)
+
+    def others(self, kind: str) -> int:
+        """How many items whose name begins so are held by others."""
+
+        def select() -> list[str]:
+            live = sa.select(LEASES.c.owner).where(
+                LEASES.c.study == self._study,
+                LEASES.c.item.startswith(kind),
+                LEASES.c.owner != self.owner,
+                LEASES.c.until >= self._now(),
+            )
+            with self._engine.connect() as connection:
+                return [str(owner) for (owner,) in connection.execute(live)]
+
+        return sum(not _is_gone(owner) for owner in patiently(select))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One worker of the study at a time; the others wait for their turn."""
+        while not self.take("turn"):
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            self.release("turn")
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._stop.set()
+        for item in list(self._held):
+            with suppress(Exception):  # it runs out by itself
+                self.release(item)
+        self._engine.dispose()
+
+    def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return LEASES.c.study == self._study, LEASES.c.item == item
+
+    def _now(self) -> sa.ColumnElement[float]:
+        """By the database's clock: machines' own may differ."""
+        if self._engine.dialect.name == "postgresql":
+            return sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()), sa.Float(53))
+        return sa.literal(time.time(), sa.Float(53))
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._lasts / 4):
+            for item in list(self._held):
+                with suppress(Exception):  # the database may be away for a while
+                    self.renew(item)
+
+
+def _machine() -> str:
+    """This machine since it was started, and this container on it."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8])
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return "-".join(parts)
+
+
+def _process(pid: int) -> str:
+    """Told apart from later processes with the same number by when it began."""
+    try:
+        began = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except OSError:
+        began = "-"
+    return f"{pid}:{began}"
+
+
+def _is_gone(owner: str) -> bool:
+    """A process of this machine that is not there any more; of others one cannot know."""
+    machine, process, _ = owner.split()
+    if machine != _machine():
+        return False
+    pid = int(process.split(":")[0])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return _process(pid) != process

@@ -1,0 +1,128 @@
+"""What a study will cost, before it is run: cells, network evaluations, time here, disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from ablate.extractor import extract
+from ablate.lab import Lab
+from ablate.search import propose
+from ablate.spec import Study
+from ablate.trial import BATCH, KEPT_IMAGES, STRIP_FRAMES, STRIP_ROWS
+
+PROBE = 1.0
+"""Seconds that the network is timed for."""
+
+RECORDING = 0.35
+"""Seconds that a cell's record takes on a local disk, as measured; a trial's own is in it."""
+
+RUN_BYTES = 40_000
+"""That a run takes up in MLflow's database."""
+
+GUESSES = 256
+"""Random configurations that stand for those that a search method will propose."""
+
+
+class Speed(NamedTuple):
+    """Of this device."""
+
+    batch: float  # seconds that the network takes for a batch
+    image: float  # seconds that features of an image take
+    cell: float  # seconds to measure a cell
+
+
+class Plan(NamedTuple):
+    trials: int
+    cells: int
+    evaluations: int  # of the network, for single images
+    seconds: float
+    bytes: int
+    exact: bool  # whether the configurations are known beforehand
+    least: float  # seconds, if all but the first trial are given up at the first rung
+
+
+def probe(lab: Lab, seconds: float = PROBE) -> Speed:
+    """Time the parts of a cell on what the study has at hand."""
+    shape = lab.bundle.card.shape
+    model, classes = lab.bundle.model.to(lab.device), lab.bundle.card.recipe.net.classes
+    y = torch.zeros(BATCH, *shape, device=lab.device)
+    s = torch.full((BATCH,), 0.5, device=lab.device)
+    labels = torch.zeros(BATCH, dtype=torch.long, device=lab.device) if classes else None
+
+    def call() -> None:
+        with torch.no_grad():
+            model(y, s, labels)
+        if y.is_cuda:
+            torch.cuda.synchronize()
+
+    pixels = torch.zeros(BATCH, *shape, dtype=torch.uint8)
+    features = lab.bundle.features["heldout"][: lab.study.samples]
+    call()
+    return Speed(
+        batch=_time(call, seconds),
+        image=_time(lambda: extract(lab.extractor, pixels), seconds / 4) / BATCH,
+        cell=_time(lambda: _measure(lab, features), seconds / 4),
+    )
+
+
+def _measure(lab: Lab, features: torch.Tensor) -> None:
+    lab.measure(features)
+    pixels = torch.zeros(len(features), *lab.bundle.card.shape, dtype=torch.uint8)
+    lab.neighbourhood.find(pixels, features)
+
+
+def _time(work: Callable[[], object], seconds: float) -> float:
+    """Of one time, over as many as fit in."""
+    began, times = time.perf_counter(), 0
+    while times == 0 or time.perf_counter() - began < seconds:
+        work()
+        times += 1
+    return (time.perf_counter() - began) / times
+
+
+def make_plan(lab: Lab, speed: Speed) -> Plan:
+    """Of the whole study, whatever of it is done already."""
+    study = lab.study
+    exact = study.method in ("grid", "random", "qmc")
+    known = range(study.trials if exact else len(study.first))
+    costs = [study.settings(propose(study, n, []).params).nfe for n in known]
+    total = float(sum(costs[: study.trials]))
+    if not exact and study.trials > len(costs):
+        total += (study.trials - len(costs)) * _mean_nfe(study)
+    cells, batches = study.trials * len(study.seeds), -(-study.samples // BATCH)
+    each = study.samples * speed.image + speed.cell + RECORDING
+    yardsticks = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
+    seconds = total * len(study.seeds) * batches * speed.batch + cells * each + yardsticks
+    return Plan(
+        trials=study.trials,
+        cells=cells,
+        evaluations=round(total * len(study.seeds) * study.samples),
+        seconds=seconds,
+        bytes=cells * _cell_bytes(lab) + (cells + study.trials) * RUN_BYTES,
+        exact=exact,
+        least=_least(study, seconds) if study.rungs else seconds,
+    )
+
+
+def _mean_nfe(study: Study) -> float:
+    guess = study.model_copy(update={"method": "random", "first": ()})
+    drawn = (study.settings(propose(guess, n, []).params).nfe for n in range(GUESSES))
+    return sum(drawn) / GUESSES
+
+
+def _least(study: Study, seconds: float) -> float:
+    """If the first trial runs to its end and every other is given up at the first rung."""
+    batches = -(-study.rungs[0] // BATCH)
+    whole = len(study.seeds) * -(-study.samples // BATCH)
+    return seconds / study.trials * (1 + (study.trials - 1) * batches / whole)
+
+
+def _cell_bytes(lab: Lab) -> int:
+    """Pictures and images hardly shrink; features are kept in half precision."""
+    image = torch.Size(lab.bundle.card.shape).numel()
+    pictures = 2 * KEPT_IMAGES + STRIP_ROWS * STRIP_FRAMES
+    return pictures * image + lab.study.samples * lab.extractor.net.width * 2
