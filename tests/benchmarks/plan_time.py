@@ -1,0 +1,46 @@
+"""Does a study take as long as `ablate study NAME --plan` says?
+
+    python -m tests.benchmarks.plan_time [STUDY …]       (digits-annealing digits-sigma digits-init)
+
+Plans each study of the quick budget, then runs it in a root of its own, in the same process, on an
+otherwise idle machine; prints what was foretold, what happened, and the ratio.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ablate.console import Silent
+from ablate.device import resolve
+from ablate.home import Home
+from ablate.lab import prepare, without_oracle
+from ablate.plan import make_plan, probe
+from ablate.study import run
+from ablate.study_file import find, read
+
+
+def main(names: list[str]) -> None:
+    device = resolve("auto")
+    print("| study | foretold | took | took / foretold | disk foretold | disk |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            home = Home(Path(folder))
+            lab = prepare(without_oracle(read(find(home, name), "quick"), home), home, device)
+            plan = make_plan(lab, probe(lab))
+            began = time.perf_counter()
+            run(lab, home, Silent())
+            took = time.perf_counter() - began
+            used = sum(file.stat().st_size for file in home.mlruns.rglob("*") if file.is_file())
+            print(
+                f"| {name} | {plan.seconds:.0f} s | {took:.0f} s | {took / plan.seconds:.2f} |"
+                f" {plan.bytes / 1e6:.0f} MB | {used / 1e6:.0f} MB |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["digits-annealing", "digits-sigma", "digits-init"])
