@@ -17,7 +17,10 @@ T = TypeVar("T")
 PATIENCE = float(os.environ.get("ABLATE_PATIENCE_SECONDS", "300"))
 """Seconds that a database may be away before a study gives up; the same command then continues."""
 
-HOPELESS = ("disk is full", "readonly", "unable to open", "malformed", "not a database", "no such")
+HOPELESS = (
+    *("disk is full", "readonly", "unable to open", "malformed", "not a database"),
+    *("no such table", "no such column"),
+)
 """SQLite's words for what waiting does not mend."""
 
 

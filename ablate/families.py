@@ -39,7 +39,10 @@ def members(templates: Mapping[str, Path], facts: Tables, where: str) -> dict[st
         for dataset, known in facts.items():
             if not isinstance(known, dict):
                 raise UserError(f"{where}: {dataset}: must be a table (value {known!r})")
-            if family in known.get("families", [family]):
+            wanted = known.get("families", [family])
+            if not isinstance(wanted, list):
+                raise UserError(f"{where}: {dataset}.families: must be a list (value {wanted!r})")
+            if family in wanted:
                 found[f"{dataset}-{family}"] = Member(family, path, known)
     return found
 

@@ -67,7 +67,8 @@ def prepare(study: Study, home: Home, device: str = "cpu") -> Lab:
     extractor = find_extractor(card.dataset, home.bundles, card.extractor)
     bundle = bundles.read(path)
     reference = make_reference(bundle, extractor, study)
-    check_counts(MEASURED, study.samples, len(reference.features), extractor.net.width)
+    fewest = min((study.samples, *study.rungs))
+    check_counts(MEASURED, fewest, len(reference.features), extractor.net.width)
     source, features = _source(study, bundle), bundle.features
     sides = features["train"], features["heldout"]
     near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)

@@ -9,6 +9,7 @@ its place; here the same trial is taken up by another worker, with all the cells
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -43,16 +44,17 @@ class Leases:
         self._study, self._lasts = study, lasts
         self.owner = f"{_machine()} {_process(os.getpid())} {uuid.uuid4().hex}"
         self._engine = connect(url)
-        self._held: set[str] = set()
+        self._held: dict[str, float] = {}  # item -> when it was last made sure of
         self._stop = threading.Event()
         set_up(lambda: METADATA.create_all(self._engine))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def take(self, item: str) -> bool:
         """Whether the item is now this worker's."""
+        now = _clock()
         taken = patiently(lambda: self._take(item))
         if taken:
-            self._held.add(item)
+            self._held[item] = now
         return taken
 
     def _take(self, item: str) -> bool:
@@ -80,16 +82,26 @@ class Leases:
     def renew(self, item: str) -> bool:
         """Whether the item still is this worker's; if so it stays so for a while."""
 
+        now = _clock()
+
         def update() -> bool:
             mine = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
             with self._engine.begin() as connection:
                 found = connection.execute(mine.values(until=self._now() + self._lasts))
             return found.rowcount == 1
 
-        return patiently(update)
+        renewed = patiently(update)
+        if renewed and item in self._held:
+            self._held[item] = now
+        return renewed
+
+    def holds(self, item: str) -> bool:
+        """As `renew`, but the database is asked only if the lease may have run out."""
+        sure = _clock() - self._held.get(item, -math.inf) < self._lasts / 2
+        return sure or self.renew(item)
 
     def release(self, item: str) -> None:
-        self._held.discard(item)
+        self._held.pop(item, None)
         mine = sa.delete(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
 
         def delete() -> None:
@@ -145,6 +157,11 @@ class Leases:
             for item in list(self._held):
                 with suppress(Exception):  # the database may be away for a while
                     self.renew(item)
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine sleeps, as a lease does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _machine() -> str:

@@ -12,12 +12,17 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ablate.metrics.estimate import Estimate, Measured, paired_difference, pooled
-from ablate.metrics.reference import DISTANCES, METRICS, Reference
+from ablate.metrics.reference import METRICS, Reference
 from ablate.settings import Settings
 from ablate.spec import Objective, Study
 
 SURE = 2.5
-"""Standard errors by which it must be worse: one in 160 that are as good as the best is lost."""
+"""Standard errors by which it must be worse. One look at one as good as the best loses it once in
+160 times; there are as many looks as rungs and seeds, and the best is a lucky one, so somewhat more
+are lost in all: they would hardly have changed the answer."""
+
+JUDGED = ("kid", "fid", "precision", "density")
+"""Metrics whose error tells of the samples; that of recall and coverage takes these as given."""
 
 KNOWN = ("nfe",)
 """Objectives that a configuration has before it is drawn."""
@@ -36,8 +41,8 @@ class Rival(NamedTuple):
 
 def measured_objective(study: Study) -> Objective | None:
     """What configurations are compared by, or None where that cannot be known early."""
-    found = [o for o in study.objectives if o.metric in DISTANCES]
-    others = [o for o in study.objectives if o.metric not in (*DISTANCES, *KNOWN)]
+    found = [o for o in study.objectives if o.metric in JUDGED]
+    others = [o for o in study.objectives if o.metric not in (*JUDGED, *KNOWN)]
     return found[0] if len(found) == 1 and not others else None
 
 

@@ -54,8 +54,8 @@ def from_unit(domain: Domain, u: float) -> Value:
     """The domain's value at u in [0, 1): every value or equal stretch with the same chance."""
     if domain.choices is not None:
         return domain.choices[int(u * len(domain.choices))]
-    if (step := domain.spacing) is not None and not domain.log:
-        return domain.low + step * int(u * domain.count())  # type: ignore[operator]
+    if domain.spacing is not None and not domain.log:
+        return domain.at(int(u * domain.count()))
     low, high = float(domain.low), float(domain.high)  # type: ignore[arg-type]
     if domain.whole:  # on a log scale: each number with half the way to its neighbours
         value = (low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u
@@ -143,7 +143,7 @@ class Entry(NamedTuple):
     state: str  # running, complete, pruned or failed
     values: tuple[float, ...] = ()  # of the objectives, if complete
     feasible: bool = True  # within all constraints
-    evaluations: int = 0  # of the network, for single images; counted only where they are capped
+    evaluations: int = 0  # of the network, for single images
 
     @property
     def running(self) -> bool:
@@ -244,8 +244,12 @@ class Ledger:
 
     def _trial(self, number: int) -> optuna.Trial:
         storage, study = self._study._storage, self._study._study_id
-        found = patiently(lambda: storage.get_trial_id_from_study_id_trial_number(study, number))
-        return optuna.Trial(self._study, found)
+
+        def find() -> optuna.Trial:
+            found = storage.get_trial_id_from_study_id_trial_number(study, number)
+            return optuna.Trial(self._study, found)
+
+        return patiently(find)
 
     def _constrain(self, number: int, violations: Mapping[str, float]) -> None:
         if not violations:

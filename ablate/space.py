@@ -115,4 +115,11 @@ class Domain(Model):
             return self.choices
         if self.spacing is None or self.count() > FINITE_STEPS:
             return None
-        return tuple(self.low + i * self.spacing for i in range(self.count()))  # type: ignore[operator]
+        return tuple(self.at(i) for i in range(self.count()))
+
+    def at(self, place: int) -> int | float:
+        """The value so many spacings from the low end; rounding does not take it past the high."""
+        assert self.low is not None
+        assert self.high is not None
+        assert self.spacing is not None
+        return min(self.low + place * self.spacing, self.high)

@@ -63,6 +63,10 @@ class CellError(Exception):
     """Time and again; says why."""
 
 
+class TakenOverError(Exception):
+    """Another worker has the trial: this one was out of touch for too long."""
+
+
 def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
     """Bring the study to its total number of trials, with whoever else works on it."""
     try:
@@ -83,6 +87,19 @@ def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
             f"study {lab.key}: cannot be recorded: {hide_secrets(first_line(error))};"
             " the same command continues"
         ) from None
+
+
+def close_left(lab: Lab, home: Home) -> None:
+    """After Ctrl-C: if nobody works on the study any more, nothing of it is left RUNNING. A worker
+    that was stopped as it began could not see to that."""
+    leases = Leases(home.search_url, lab.key)
+    try:
+        with leases.alone():
+            found = Tracker(home).find_study(lab.study.name, lab.key)
+            if found is not None and not found.is_whole() and not leases.others("worker/"):
+                found.close_all("interrupted", "Ctrl-C")
+    finally:
+        leases.close()
 
 
 class Worker:
@@ -142,10 +159,10 @@ class Worker:
                     yield claimed
                 finally:
                     self.leases.release(_item(claimed[0]))
-            elif any(entry.running for entry in self.ledger.entries()):
-                time.sleep(POLL)
-            else:
+            elif self._out_of_time() or not any(e.running for e in self.ledger.entries()):
                 return
+            else:
+                time.sleep(POLL)
 
     def _claim(self, entries: list[Entry]) -> tuple[Entry, bool] | None:
         for entry in entries:
@@ -162,19 +179,31 @@ class Worker:
         """Which limit is reached, or None."""
         if len(entries) >= self.study.trials:
             return None
-        minutes = (time.monotonic() - self._began) / 60
-        if self.study.minutes is not None and minutes >= self.study.minutes:
+        if self._out_of_time():
             return f"{self.study.minutes:g} minutes are over"
         spent = sum(entry.evaluations for entry in entries)
         if self.study.evaluations is not None and spent >= self.study.evaluations:
             return f"{spent:,} of {self.study.evaluations:,} network evaluations are spent"
         return None
 
+    def _out_of_time(self) -> bool:
+        """This worker, whatever the others have left."""
+        minutes = (time.monotonic() - self._began) / 60
+        return self.study.minutes is not None and minutes >= self.study.minutes
+
     # --- one trial ---------------------------------------------------------------------------
 
     def _trial(self, entry: Entry, again: bool) -> str | None:
-        """All seeds of one configuration, up to the first that diverges or the point where it is
-        given up; the reason of a failure."""
+        """One configuration, unless another worker takes it over; the reason of a failure."""
+        before = list(self._open)
+        try:
+            return self._configuration(entry, again)
+        except TakenOverError:  # what is open of it is the other's now
+            self._open = before
+            return None
+
+    def _configuration(self, entry: Entry, again: bool) -> str | None:
+        """All seeds, up to the first that diverges or the point where it is given up."""
         settings, number = self.study.settings(entry.params), entry.number
         repeats, seeds = self._replicate(entry)
         tags = self._tags | ({} if repeats is None else {REPEATS: str(repeats)})
@@ -198,7 +227,7 @@ class Worker:
                     self.watcher.advanced(share)
                 else:
                     looks = judge if seed == seeds[0] else None
-                    result = self._cell(run_id, number, settings, seed, share, looks, tags)
+                    result = self._cell(run_id, entry, settings, seed, share, looks, tags)
                     state, metrics, reason = result.state, result.metrics, result.reason
                     drawn[seed] = result.features
                 cells.append(metrics)
@@ -210,11 +239,8 @@ class Worker:
         except CellError as error:
             state, reason = "failed", str(error)
         self.watcher.advanced(1 - share * len(cells))  # what is not to be drawn any more
-        if not self.leases.renew(_item(entry)):
-            raise UserError(
-                f"study {self.lab.key}: trial {number} was taken over by another worker while this"
-                " one was out of touch; nothing is lost"
-            )
+        if not self.leases.holds(_item(entry)):
+            raise TakenOverError
         self._conclude(entry, run_id, state, reason, cells)
         return reason if state == "failed" else None
 
@@ -231,9 +257,8 @@ class Worker:
         with shielded():
             self.record.close(run_id, state, reason, metrics)
             self._open.remove(run_id)
-            if self.study.evaluations is not None:
-                spent = sum(int(cell["nfe"] * cell["samples"]) for cell in cells)
-                self.ledger.spend(entry.number, spent)
+            spent = sum(int(cell["nfe"] * cell["samples"]) for cell in cells)
+            self.ledger.spend(entry.number, spent)
             violations = {
                 name: means[name] - bound
                 for name, bound in self.study.constraints.items()
@@ -294,7 +319,7 @@ class Worker:
     def _cell(
         self,
         trial_run: str,
-        number: int,
+        entry: Entry,
         settings: Settings,
         seed: int,
         share: float,
@@ -305,7 +330,7 @@ class Worker:
         calls = settings.nfe * -(-self.study.samples // BATCH)
         for _ in range(ATTEMPTS):
             with shielded():
-                run_id = self.record.open_cell(trial_run, number, seed, tags)
+                run_id = self.record.open_cell(trial_run, entry.number, seed, tags)
                 self._open.append(run_id)
             told = _Told(self.watcher, share / calls)
             try:
@@ -319,6 +344,9 @@ class Worker:
                 continue
             told.fill(share)
             with shielded():
+                if not self.leases.holds(_item(entry)):
+                    self.record.close(run_id, "interrupted", "another worker took over")
+                    raise TakenOverError
                 shows = trial_run if seed == self.study.seeds[0] else None
                 params = {**settings.knobs(), "seed": seed}
                 record_cell(self.record, run_id, shows, params, result, self.lab)
@@ -331,7 +359,8 @@ class Worker:
     def _finish(self) -> None:
         """What a study says of itself when its last trial is done, whoever ran it."""
         entries = self.ledger.entries()
-        if not (self._is_done(entries) or self._cap(entries)) or self.record.is_whole():
+        left_alone = self._cap(entries) and not self.leases.others("worker/")
+        if not (self._is_done(entries) or left_alone):
             return
         found = importance(self.study, entries)
         self.record.log_document("importance.json", found)

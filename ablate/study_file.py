@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from ablate.errors import UserError
 from ablate.families import FACTS, Member, members
 from ablate.home import Home
-from ablate.metrics.reference import DISTANCES
-from ablate.pruning import measured_objective
+from ablate.pruning import JUDGED, measured_objective
 from ablate.settings import KNOBS
 from ablate.space import Domain, Model, Scalar, short_form
 from ablate.spec import BOUNDED, Mark, Method, Objective, Study, one_line
@@ -152,7 +151,7 @@ def resolve(
     if study.rungs and measured_objective(study) is None:
         raise UserError(
             f"{where}: budgets.{budget}.rungs: trials are given up by one of"
-            f" {', '.join(DISTANCES)} (and nfe); the objectives are"
+            f" {', '.join(JUDGED)} (and nfe); the objectives are"
             f" {', '.join(o.metric for o in study.objectives)}"
         )
     study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})

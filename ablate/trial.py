@@ -163,12 +163,13 @@ def run_cell(
     With a judge it is drawn rung by rung, and ends where the judge says. What is drawn for one rung
     is kept for the next; the distances of a rung carry its number of samples in their names.
     """
-    began, most = time.perf_counter(), lab.study.samples
+    most, seconds = lab.study.samples, 0.0
     sampling = Sampling(lab.bundle, lab.source, settings, seed, most, lab.device, progress)
     partial: dict[str, float] = {}
     for samples in (*(lab.study.rungs if judge else ()), most):
+        began = time.perf_counter()
         drawing = sampling.up_to(samples)
-        seconds = time.perf_counter() - began
+        seconds += time.perf_counter() - began
         features = extract(lab.extractor, drawing.pixels)
         state, reason = ("diverged", drawing.reason) if drawing.reason else ("complete", None)
         if judge and not drawing.reason and samples < most:

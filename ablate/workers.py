@@ -10,9 +10,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from ablate.errors import UserError
 from ablate.home import Home
@@ -20,6 +22,8 @@ from ablate.interrupts import shielded
 
 POLL = 0.5
 STOPPED = 130
+TRIALS_FAILED = 3
+"""What a worker returns if a trial failed: 1 is an exception that nobody caught."""
 
 
 def run(
@@ -28,43 +32,55 @@ def run(
     """`ablate study` with these arguments, one process for each device; `look` is called all the
     while. URLs go by the environment: arguments can be seen by everybody on the machine."""
     threads = str(max(1, (os.cpu_count() or 1) // len(devices)))
-    surroundings = {"OMP_NUM_THREADS": threads, **os.environ}
+    surroundings = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid())}
     if home.storage:
         surroundings |= {"ABLATE_STORAGE": home.storage, "MLFLOW_TRACKING_URI": home.tracking}
     command = [sys.executable, "-m", "ablate", "--root", str(home.root), "study", *arguments]
-    with shielded():
-        team = [
-            subprocess.Popen(
-                [*command, "--device", device, "--worker"],
-                env=surroundings,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for device in devices
-        ]
-    try:
-        while any(worker.poll() is None for worker in team):
-            time.sleep(POLL)
-            look()
-    finally:
-        for worker in team:
-            if worker.poll() is None:
+    with ExitStack() as files:
+        said = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in devices]
+        with shielded():
+            team = [
+                subprocess.Popen(
+                    [*command, "--device", device, "--worker"],
+                    env=surroundings,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                )
+                for device, errors in zip(devices, said, strict=True)
+            ]
+        try:
+            while any(worker.poll() is None for worker in team):
+                time.sleep(POLL)
+                look()
+        finally:
+            for worker in team:
                 worker.terminate()
-        said = [worker.communicate()[1] for worker in team]
-    look()
-    for place, (worker, errors) in enumerate(zip(team, said, strict=True)):
-        if worker.returncode < 0:
-            name = signal.Signals(-worker.returncode).name
-            print(f"worker {place} was killed ({name}); the others went on", file=sys.stderr)
-        elif worker.returncode not in (0, 1, STOPPED):
-            raise UserError(errors.strip().splitlines()[-1].removeprefix("error: "))
+            for worker in team:
+                worker.wait()
+        look()
+        for place, (worker, errors) in enumerate(zip(team, said, strict=True)):
+            errors.seek(0)
+            _complain(place, worker.returncode, errors.read())
 
 
-def obey(parent: int | None = None) -> None:
+def _complain(place: int, code: int, errors: str) -> None:
+    """Unless the worker ended as it should."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        print(f"worker {place} was killed ({name})", file=sys.stderr)
+    elif code not in (0, TRIALS_FAILED, STOPPED):
+        last = (errors.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(f"worker {place}: {last.removeprefix('error: ')}")
+
+
+PARENT = "ABLATE_PARENT"
+"""Tells a worker who started it: that one may be gone before the worker can ask."""
+
+
+def obey() -> None:
     """As one of them: stop when told to by the one who started it, or when that one is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    mine = os.getppid() if parent is None else parent
+    mine = int(os.environ[PARENT])
 
     def watch() -> None:
         while os.getppid() == mine:

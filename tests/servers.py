@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,17 +34,16 @@ def postgres_programs() -> Path | None:
 class Postgres:
     """A cluster of its own, reached by password only."""
 
-    def __init__(self, folder: Path) -> None:
-        self._programs, self._folder, self._port = postgres_programs(), folder / "pg", free_port()
+    def __init__(self) -> None:
+        """In a folder that PostgreSQL's own user may enter, as pytest's are not."""
+        self._programs, self._port = postgres_programs(), free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="ablate-postgres-"))
+        self.folder.chmod(0o755)
+        self._folder = self.folder / "cluster"
         self._folder.mkdir()
-        secret = folder / "password"
+        secret = self.folder / "password"
         secret.write_text(PASSWORD)
         if os.geteuid() == 0:  # which PostgreSQL refuses to run as
-            for path in (folder, *folder.parents):
-                if path != Path("/tmp"):
-                    path.chmod(path.stat().st_mode | 0o055)
-                if path.parent == Path("/tmp"):
-                    break
             shutil.chown(self._folder, "postgres", "postgres")
             shutil.chown(secret, "postgres")
         self._run("initdb", "-D", "-U", "boss", "--auth=scram-sha-256", f"--pwfile={secret}")
@@ -70,12 +70,13 @@ class Postgres:
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[Postgres]:
-    server = Postgres(folder)
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
     try:
         yield server
     finally:
         server.stop()
+        shutil.rmtree(server.folder)
 
 
 class Mlflow:

@@ -60,6 +60,18 @@ os._exit(9)
 """
 
 
+def test_an_owner_out_of_touch_finds_out(url: str):
+    """Within half its time a lease cannot have run out; after that the database is asked."""
+    first, second = Leases(url, "s", lasts=0.4), Leases(url, "s", lasts=60)
+    first._stop.set()
+    assert first.take("trial/0")
+    assert first.holds("trial/0")
+    time.sleep(0.5)
+    assert second.take("trial/0")
+    assert not first.holds("trial/0")
+    assert second.holds("trial/0")
+
+
 def test_a_process_that_is_gone_holds_nothing(url: str):
     done = subprocess.run([sys.executable, "-c", DIES, url], capture_output=True, text=True)
     assert done.stdout.strip() == "True"

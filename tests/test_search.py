@@ -210,6 +210,16 @@ def test_from_unit_is_onto_a_range(domain: Domain, inverse: Callable[[float], fl
         assert abs(inverse(float(from_unit(domain, u))) - u) < 1e-12
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (0.05, 0.35), (0.6, 1.2)])
+def test_rounding_takes_no_step_past_the_end(low: float, high: float):
+    """0.1 + 6 · 0.1 is more than 0.7, which Optuna would refuse in the middle of a study."""
+    domain = Domain(low=low, high=high, step=round((high - low) / 6, 2))
+    values = domain.values()
+    assert values is not None
+    assert (values[0], values[-1]) == (low, high)
+    assert from_unit(domain, 0.999) == high
+
+
 def test_from_unit_on_ranges_too_long_to_list():
     assert from_unit(Domain(low=0, high=20_000), 0.5) == 10_000
     assert from_unit(Domain(low=0.0, high=1.0, step=1e-5), 0.25) == 1e-5 * 25_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,8 +18,11 @@ from mlflow.tracking import MlflowClient
 from ablate import study as runner
 from ablate.home import Home
 from ablate.lab import Lab
+from ablate.leases import Leases
+from ablate.record import Cell, Trial
 from ablate.study import run
 from ablate.tracking import Reader
+from ablate.tracking.reader import _merged
 from ablate.trial import run_cell
 from tests.studies import (
     Quiet,
@@ -440,3 +444,62 @@ def test_importance_is_in_the_record(finished: Path):
         assert set(shares) <= {"init", "r"}
         for knob, share in shares.items():
             assert study.data.metrics[f"importance/kid/{method}/{knob}"] == share
+
+
+def test_a_trial_that_another_took_over_is_left_to_it(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """This worker was out of touch while it drew its first cell, and another machine, which then
+    goes silent too, has its lease: the cell is dropped, and in the end everything is there once."""
+    lab, home, real = lab_of(make_root(tmp_path, tiny_bundle, trials=2)), Home(tmp_path), run_cell
+    stolen: list[int] = []
+
+    def slow(*arguments: object, **named: object) -> object:
+        result = real(*arguments, **named)
+        if not stolen:
+            stolen.append(1)
+            with sqlite3.connect(home.search) as database:
+                database.execute(
+                    "UPDATE ablate_leases SET owner = 'elsewhere 1:1 other', until = ?"
+                    " WHERE item = 'trial/0'",
+                    (time.time() + 2,),
+                )
+        return result
+
+    monkeypatch.setattr(runner, "run_cell", slow)
+    monkeypatch.setattr(Leases, "holds", Leases.renew)  # as if half the lease's time had passed
+    watcher = Quiet()
+    run(lab, home, watcher)
+    assert sorted(watcher.states) == [(0, "complete"), (1, "complete")]
+    cells = [each for each in runs(tmp_path) if each.data.tags["ablate.kind"] == "cell"]
+    reasons = [each.data.tags["ablate.reason"] for each in cells if each.info.status == "KILLED"]
+    assert reasons == ["another worker took over"]
+    assert len(cells) == 5
+    assert "RUNNING" not in {each.info.status for each in runs(tmp_path)}
+
+
+def test_a_kill_before_the_last_word_is_made_good(tiny_bundle: Path, tmp_path: Path):
+    """The study says that it is complete, but its status was not set any more."""
+    lab, home = lab_of(make_root(tmp_path, tiny_bundle, trials=1)), Home(tmp_path)
+    run(lab, home, Quiet())
+    study = next(each for each in runs(tmp_path) if each.data.tags["ablate.kind"] == "study")
+    MlflowClient(home.tracking_uri).update_run(study.info.run_id, status="RUNNING")
+    run(lab, home, Quiet())
+    assert "RUNNING" not in {each.info.status for each in runs(tmp_path)}
+
+
+def test_a_repeat_of_what_was_given_up_stands_for_itself():
+    def trial(number: int, state: str) -> Trial:
+        cell = Cell(f"r{number}", number, "complete", {"kid": float(number)})
+        return Trial(
+            f"t{number}", number, state, {"init": "a"}, dict(cell.metrics), {}, None, [cell]
+        )
+
+    given_up, complete, repeated = _merged(
+        [trial(0, "pruned"), trial(1, "complete"), trial(2, "complete")]
+    )
+    assert given_up.state == "pruned"
+    assert complete.state == "complete"
+    assert complete.metrics["kid"] == 1.5
+    assert [cell.seed for cell in complete.cells] == [1, 2]
+    assert (repeated.state, repeated.reason) == ("repeated", "more seeds of trial 1")

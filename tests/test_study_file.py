@@ -205,7 +205,7 @@ def test_identity_is_of_what_decides_results():
         (Domain(choices=("a", "b")), ("a", "b")),
         (Domain(low=1, high=3), (1, 2, 3)),
         (Domain(low=1, high=6, step=2), (1, 3, 5)),
-        (Domain(low=0.1, high=0.3, step=0.1), (0.1, 0.2, 0.1 + 2 * 0.1)),
+        (Domain(low=0.1, high=0.3, step=0.1), (0.1, 0.2, 0.3)),
         (Domain(low=0.0, high=1.0), None),
         (Domain(low=1, high=10**9), None),
     ],

@@ -129,7 +129,7 @@ class Site:
 @pytest.fixture
 def site(tiny_bundle: Path, tmp_path: Path) -> Iterator[Site]:
     (tmp_path / "servers").mkdir()
-    with postgres(tmp_path) as database, mlflow(tmp_path / "servers") as record:
+    with postgres() as database, mlflow(tmp_path / "servers") as record:
         yield Site(tmp_path, tiny_bundle, database, record)
 
 
@@ -203,11 +203,11 @@ def test_secrets_are_not_told(site: Site, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--storage", "sqlite:///x.db"], "--tracking-uri is missing"),
+        (["--storage", "sqlite://"], "--tracking-uri is missing"),
         (["--tracking-uri", "http://127.0.0.1:1"], "--storage is missing"),
         (
-            ["--storage", "sqlite:///x.db", "--tracking-uri", "http://127.0.0.1:1"],
-            "no MLflow server there",
+            ["--storage", "sqlite://", "--tracking-uri", "http://me:hush@127.0.0.1:1"],
+            "http://me:***@127.0.0.1:1: no MLflow server there",
         ),
         (["--storage", "nonsense", "--tracking-uri", "http://127.0.0.1:1"], "nonsense"),
         (

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ablate import __version__
-from ablate.errors import UserError, hide_secrets
+from ablate.errors import UserError, first_line, hide_secrets
 from ablate.home import Home
 
 app = typer.Typer(
@@ -68,6 +68,10 @@ def main() -> None:
         code = _complain(hide_secrets(str(error)))
     except TyperException as error:
         code = _complain(f"{error.format_message()} (see ablate --help)")
+    except Exception as error:
+        if not type(error).__module__.startswith("mlflow"):
+            raise
+        code = _complain(f"MLflow: {hide_secrets(first_line(error))}")
     sys.exit(code or 0)
 
 

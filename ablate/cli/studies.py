@@ -108,7 +108,7 @@ def _work(lab: Lab, home: Home) -> None:
 
     workers.obey()
     if runner.run(lab, home, Silent()).failures:
-        raise typer.Exit(1)
+        raise typer.Exit(workers.TRIALS_FAILED)
 
 
 def _watch_one(lab: Lab, home: Home) -> Outcome:
@@ -126,24 +126,32 @@ def _watch_many(lab: Lab, home: Home, again: list[str], count: int, device: str)
     from ablate.console import StudyBar
     from ablate.device import spread
     from ablate.files import make_whole
+    from ablate.interrupts import shielded
     from ablate.record import Objective
     from ablate.search import Ledger, make_tables
-    from ablate.study import Outcome
+    from ablate.study import Outcome, close_left
 
     if not home.storage:
         make_whole(home.search, make_tables)
     ledger = Ledger(home.search_url, lab.key, lab.study)
     objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
     already = ledger.finished()
-    with StudyBar(lab.study.name, objectives) as bar:
-        bar.began(already, lab.study.trials, ledger.best())
-        workers.run(
-            home,
-            again,
-            spread(device, count),
-            lambda: bar.stands(ledger.finished(), ledger.best()),
-        )
-    return Outcome(already, ledger.finished() - already, [])
+    try:
+        with StudyBar(lab.study.name, objectives) as bar:
+            bar.began(already, lab.study.trials, ledger.best())
+            workers.run(
+                home,
+                again,
+                spread(device, count),
+                lambda: bar.stands(ledger.finished(), ledger.best()),
+            )
+    except KeyboardInterrupt:
+        with shielded():
+            close_left(lab, home)
+        raise
+    done = ledger.finished()
+    left = None if done >= lab.study.trials else f"{done} of {lab.study.trials} trials are finished"
+    return Outcome(already, done - already, [], left)
 
 
 def _tell(home: Home, spec: Study, outcome: Outcome) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from mlflow.entities import Run, ViewType
@@ -33,9 +36,13 @@ def reach(uri: str) -> None:
     if not uri.startswith("http"):
         return
     try:
-        with urlopen(f"{uri.rstrip('/')}/health", timeout=10):
+        parts = urlsplit(uri)
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        with urlopen(f"{place.rstrip('/')}/health", timeout=10):
             return
-    except (OSError, ValueError) as error:
+    except HTTPError:  # it is there, and will say no to the real requests if it must
+        return
+    except (OSError, ValueError, HTTPException) as error:
         raise UserError(
             f"--tracking-uri {hide_secrets(uri)}: no MLflow server there"
             f" ({hide_secrets(first_line(error))})"

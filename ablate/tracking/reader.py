@@ -18,7 +18,6 @@ from ablate.tracking.client import (
     DONE,
     KIND,
     REASON,
-    REPEATS,
     SEED,
     STATE,
     STUDY,
@@ -125,36 +124,55 @@ def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 def _trials(runs: list[Run]) -> list[Trial]:
-    cells: dict[int, list[Cell]] = {}
+    cells: dict[int, dict[int, Cell]] = {}
     for run in runs:
         if run.data.tags[KIND] == "cell" and _state(run) in DONE:
             cell = Cell(
                 run.info.run_id, int(run.data.tags[SEED]), _state(run), dict(run.data.metrics)
             )
-            cells.setdefault(trial_number(run), []).append(cell)
+            of_trial = cells.setdefault(trial_number(run), {})
+            of_trial.setdefault(cell.seed, cell)  # a worker out of touch may have drawn it again
     of_trials: dict[int, Run] = {}
     for run in runs:  # a message that was sent twice makes two runs; the one that came to its end
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
         if number >= 0 and (number not in of_trials or _state(run) in DONE):
             of_trials[number] = run
-    for number, run in of_trials.items():  # its cells are further seeds of the one that it repeats
-        if REPEATS in run.data.tags and _state(run) == "complete":
-            cells.setdefault(int(run.data.tags[REPEATS]), []).extend(cells[number])
-    return [_trial(run, cells.get(number, [])) for number, run in sorted(of_trials.items())]
+    trials = [
+        _trial(run, list(cells.get(number, {}).values()))
+        for number, run in sorted(of_trials.items())
+    ]
+    return _merged(trials)
+
+
+def _merged(trials: list[Trial]) -> list[Trial]:
+    """A configuration's further seeds count with its first complete trial; they are its own."""
+    firsts: dict[str, int] = {}
+    merged = list(trials)
+    for place, trial in enumerate(trials):
+        if trial.state != "complete":
+            continue
+        first = firsts.setdefault(str(sorted(trial.params.items())), place)
+        if first == place:
+            continue
+        original = merged[first]
+        all_cells = [*original.cells, *trial.cells]
+        means, intervals = summarise([cell.metrics for cell in all_cells])
+        merged[first] = original._replace(cells=all_cells, metrics=means, intervals=intervals)
+        reason = f"more seeds of trial {original.number}"
+        merged[place] = trial._replace(state="repeated", reason=reason)
+    return merged
 
 
 def _trial(run: Run, cells: list[Cell]) -> Trial:
     means, intervals = summarise([cell.metrics for cell in cells])
-    tags = run.data.tags
-    repeats = tags.get(REPEATS)
     return Trial(
         run_id=run.info.run_id,
         number=trial_number(run),
-        state="repeated" if REPEATS in tags and _state(run) == "complete" else _state(run),
+        state=_state(run),
         params={k: _typed(v) for k, v in run.data.params.items()},
         metrics=means,
         intervals=intervals,
-        reason=tags.get(REASON) or (f"more seeds of trial {repeats}" if repeats else None),
+        reason=run.data.tags.get(REASON) or None,
         cells=sorted(cells, key=lambda cell: cell.seed),
     )
 

@@ -182,8 +182,9 @@ class StudyRun:
         self._client, self._experiment, self._key = tracker.client, experiment, key
 
     def is_whole(self) -> bool:
-        """Whether it was brought to its end before."""
-        return bool(self._client.get_run(self.run_id).data.tags.get(STATE) == "complete")
+        """Whether it was brought to its end before: its status is the last thing to be set."""
+        run = self._client.get_run(self.run_id)
+        return run.data.tags.get(STATE) == "complete" and run.info.status == "FINISHED"
 
     def close_all(self, state: str, reason: str | None = None) -> None:
         """The study's run says how it ended, and nothing under it is left RUNNING."""

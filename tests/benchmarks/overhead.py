@@ -89,7 +89,7 @@ def ours(url: str, folder: Path, trials: int, *, tracked: bool) -> None:
             value = objective(entry.params)
             record.close(cell, "complete", None, {"kid": value, "nfe": 1.0}, knobs)
             record.close(trial, "complete", None, {"kid": value, "nfe": 1.0})
-        leases.renew(f"trial/{entry.number}")
+        leases.holds(f"trial/{entry.number}")
         ledger.complete(entry.number, [value], {})
         leases.release(f"trial/{entry.number}")
     leases.close()
@@ -156,9 +156,7 @@ def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, track
 @contextlib.contextmanager
 def databases() -> Iterator[dict[str, Any]]:
     """Name -> a function that gives the URL of a fresh database."""
-    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        folder = Path(scratch)
-        folder.chmod(0o755)
+    with contextlib.ExitStack() as stack:
 
         def sqlite(place: Path) -> str:
             make_tables(place / "search.db")
@@ -166,7 +164,7 @@ def databases() -> Iterator[dict[str, Any]]:
 
         found: dict[str, Any] = {"SQLite": sqlite}
         if postgres_programs() is not None:
-            server = stack.enter_context(postgres(folder))
+            server = stack.enter_context(postgres())
 
             def fresh(place: Path) -> str:
                 import psycopg
