@@ -6,7 +6,7 @@ compared in pairs, on the samples that both have: what they share cancels, and f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -26,9 +26,6 @@ JUDGED = ("kid", "fid", "precision", "density")
 
 KNOWN = ("nfe",)
 """Objectives that a configuration has before it is drawn."""
-
-Features = Callable[[int, int], Tensor]
-"""(trial, seed) -> features of a finished cell, float16."""
 
 
 class Rival(NamedTuple):
