@@ -9,6 +9,7 @@ its place; here the same trial is taken up by another worker, with all the cells
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import socket
@@ -20,8 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from ablate.database import connect, patiently, set_up
+from ablate.files import waiting
 
 LASTS = float(os.environ.get("ABLATE_LEASE_SECONDS", "60"))
 """Seconds that a worker may be out of touch before another takes over."""
@@ -44,6 +47,7 @@ class Leases:
         self._study, self._lasts = study, lasts
         self.owner = f"{_machine()} {_process(os.getpid())} {uuid.uuid4().hex}"
         self._engine = connect(url)
+        self._insert = postgresql.insert if self._on_server() else sqlite.insert
         self._held: dict[str, float] = {}  # item -> when it was last made sure of
         self._stop = threading.Event()
         set_up(lambda: METADATA.create_all(self._engine))
@@ -61,23 +65,17 @@ class Leases:
         with self._engine.begin() as connection:
             now = self._now()
             values = {"owner": self.owner, "until": now + self._lasts}
-            held = connection.execute(
-                sa.select(LEASES.c.owner, LEASES.c.until < now).where(*self._which(item))
-            ).first()
-            if held is None:
-                try:
-                    row = {"study": self._study, "item": item, **values}
-                    connection.execute(sa.insert(LEASES).values(**row))
-                except sa.exc.IntegrityError:  # another was quicker
-                    return False
+            free = sa.or_(LEASES.c.until < now, LEASES.c.owner == self.owner)
+            put = self._insert(LEASES).values(study=self._study, item=item, **values)
+            key = [LEASES.c.study, LEASES.c.item]
+            put = put.on_conflict_do_update(index_elements=key, set_=values, where=free)
+            if connection.execute(put.returning(LEASES.c.item)).first() is not None:
                 return True
-            owner, over = held
-            if not over and owner != self.owner and not _is_gone(owner):
+            owner = connection.scalar(sa.select(LEASES.c.owner).where(*self._which(item)))
+            if owner is None or not _is_gone(owner):
                 return False
-            mine = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == owner)
-            if over:  # and not renewed since
-                mine = mine.where(LEASES.c.until < now)
-            return connection.execute(mine.values(**values)).rowcount == 1
+            theirs = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == owner)
+            return connection.execute(theirs.values(**values)).rowcount == 1
 
     def renew(self, item: str) -> bool:
         """Whether the item still is this worker's; if so it stays so for a while."""
@@ -127,13 +125,40 @@ class Leases:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One worker of the study at a time; the others wait for their turn."""
-        while not self.take("turn"):
-            time.sleep(0.01)
+        """One worker of the study at a time; the others wait for their turn, without asking again
+        and again. The lock goes with its process, however that ends."""
+        with self._server_lock() if self._on_server() else waiting(self._lock_file()):
+            yield
+
+    @contextmanager
+    def _server_lock(self) -> Iterator[None]:
+        """A server that goes away takes it along: what is done in one's turn must bear another's
+        coming in between."""
+        key = int.from_bytes(hashlib.blake2b(self._study.encode(), digest_size=8).digest(), "big")
+        one = sa.literal(key - 2**63, sa.BigInteger)
+
+        def lock() -> sa.Connection:
+            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                connection.execute(sa.select(sa.func.pg_advisory_lock(one)))
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+        connection = patiently(lock)
         try:
             yield
         finally:
-            self.release("turn")
+            try:
+                connection.execute(sa.select(sa.func.pg_advisory_unlock(one)))
+            except sa.exc.DBAPIError:
+                connection.invalidate()  # closed for good, whatever the server believes
+            connection.close()
+
+    def _lock_file(self) -> Path:
+        database = Path(self._engine.url.database or "")
+        return database.with_name(f".{database.name}.turn")
 
     def close(self) -> None:
         """Give everything back."""
@@ -146,9 +171,12 @@ class Leases:
     def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
         return LEASES.c.study == self._study, LEASES.c.item == item
 
+    def _on_server(self) -> bool:
+        return self._engine.dialect.name == "postgresql"
+
     def _now(self) -> sa.ColumnElement[float]:
         """By the database's clock: machines' own may differ."""
-        if self._engine.dialect.name == "postgresql":
+        if self._on_server():
             return sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()), sa.Float(53))
         return sa.literal(time.time(), sa.Float(53))
 

@@ -26,6 +26,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -170,6 +171,8 @@ class Ledger:
     def __init__(self, url: str, key: str, study: Study) -> None:
         self._spec = study
         self._study = set_up(lambda: self._open(driven(url), key))
+        self._seen: list[FrozenTrial] = []  # at the last look
+        self._over: dict[int, Entry] = {}  # trials that are finished stay as they are
 
     def _open(self, url: str, key: str) -> optuna.Study:
         return optuna.create_study(
@@ -180,30 +183,31 @@ class Ledger:
             load_if_exists=True,
         )
 
-    def _trials(self) -> list[FrozenTrial]:
-        return patiently(lambda: self._study.get_trials(deepcopy=False))
-
     def entries(self) -> list[Entry]:
-        return [_entry(trial) for trial in self._trials()]
+        """All trials by number, as they are now."""
+        self._seen = patiently(lambda: self._study.get_trials(deepcopy=False))
+        return [self._over.get(trial.number) or self._read(trial) for trial in self._seen]
 
-    def finished(self) -> int:
-        return sum(not entry.running for entry in self.entries())
+    def _read(self, trial: FrozenTrial) -> Entry:
+        entry = _entry(trial)
+        if not entry.running:
+            self._over[trial.number] = entry
+        return entry
 
-    def best(self) -> float | None:
-        """The best value of the first objective so far."""
-        done = [entry for entry in self.entries() if entry.state == "complete" and entry.feasible]
-        better = min if self._spec.objectives[0].direction == "minimize" else max
-        return better((entry.values[0] for entry in done), default=None)
+    def is_running(self, number: int) -> bool:
+        trial = self._find(number)
+        return not patiently(lambda: self._storage.get_trial(trial)).state.is_finished()
 
-    def propose_next(self) -> Entry:
-        """Write the next trial down as running. For one worker at a time."""
-        trials = self._trials()
-        history = [trial for trial in trials if trial.state.is_finished()]
-        proposal = propose(self._spec, len(trials), history)
-        known = len(trials)
+    def propose_next(self, entries: Sequence[Entry]) -> Entry:
+        """Write the trial that follows on `entries`, this ledger's, down as running. For one worker
+        at a time, from reading the entries on."""
+        known = len(entries)
+        history = [trial for trial in self._seen[:known] if trial.state.is_finished()]
+        proposal = propose(self._spec, known, history)
+        attempts = itertools.count()
 
         def add() -> None:
-            if len(self._study.get_trials(deepcopy=False)) > known:
+            if next(attempts) and len(self._study.get_trials(deepcopy=False)) > known:
                 return  # written before the answer got lost
             self._study.add_trial(
                 optuna.trial.create_trial(
@@ -218,49 +222,75 @@ class Ledger:
         return Entry(known, proposal.params, "running")
 
     def complete(
-        self, number: int, values: Sequence[float], violations: Mapping[str, float]
+        self, number: int, values: Sequence[float], violations: Mapping[str, float], spent: int = 0
     ) -> None:
-        """`violations`: by how much each constraint is exceeded, at most 0 if it is kept."""
-        self._constrain(number, violations)
-        self._tell(number, TrialState.COMPLETE, list(values))
+        """`violations`: by how much each constraint is exceeded, at most 0 if it is kept; `spent`:
+        evaluations of the network."""
+        trial = self._find(number)
+        self._note(trial, spent, violations)
+        self._tell(trial, TrialState.COMPLETE, list(values))
 
     def prune(
-        self, number: int, violations: Mapping[str, float], value: float | None, samples: int
+        self,
+        number: int,
+        violations: Mapping[str, float],
+        value: float | None,
+        samples: int,
+        spent: int = 0,
     ) -> None:
-        """Given up, or diverged: a result all the same, from which search methods learn."""
-        self._constrain(number, violations)
-        if value is not None and len(self._spec.objectives) == 1:
-            trial = self._trial(number)
-            patiently(lambda: trial.report(value, samples))
-        self._tell(number, TrialState.PRUNED)
+        """Given up, or diverged: a result all the same, from which search methods learn. `value` is
+        the objective's, as far as the trial was drawn."""
+        trial = self._find(number)
+        self._note(trial, spent, violations)
+        if value is None or len(self._spec.objectives) > 1:
+            self._tell(trial, TrialState.PRUNED)
+        else:
+            patiently(lambda: self._storage.set_trial_intermediate_value(trial, samples, value))
+            self._tell(trial, TrialState.PRUNED, [value])
 
-    def spend(self, number: int, evaluations: int) -> None:
-        trial = self._trial(number)
-        patiently(lambda: trial.set_user_attr(SPENT, evaluations))
-
-    def fail(self, number: int) -> None:
+    def fail(self, number: int, spent: int = 0) -> None:
         """No result."""
-        self._tell(number, TrialState.FAIL)
+        trial = self._find(number)
+        self._note(trial, spent, {})
+        self._tell(trial, TrialState.FAIL)
 
-    def _trial(self, number: int) -> optuna.Trial:
-        storage, study = self._study._storage, self._study._study_id
+    # Straight to the storage: `Study.tell` and `Trial` read the trial anew at every step.
 
-        def find() -> optuna.Trial:
-            found = storage.get_trial_id_from_study_id_trial_number(study, number)
-            return optuna.Trial(self._study, found)
+    @property
+    def _storage(self) -> optuna.storages.BaseStorage:
+        return self._study._storage
 
-        return patiently(find)
+    def _find(self, number: int) -> int:
+        """Optuna's own name for it."""
+        study = self._study._study_id
+        return patiently(
+            lambda: self._storage.get_trial_id_from_study_id_trial_number(study, number)
+        )
 
-    def _constrain(self, number: int, violations: Mapping[str, float]) -> None:
-        if not violations:
-            return
-        trial = self._trial(number)
-        for name, value in violations.items():
-            patiently(lambda: trial.set_constraint(name, value))  # noqa: B023
+    def _note(self, trial: int, spent: int, violations: Mapping[str, float]) -> None:
+        def note() -> None:
+            self._storage.set_trial_user_attr(trial, SPENT, spent)
+            for name, value in violations.items():
+                optuna.Trial(self._study, trial).set_constraint(name, value)
 
-    def _tell(self, number: int, state: TrialState, values: list[float] | None = None) -> None:
+        with suppress(UpdateFinishedTrialError):
+            patiently(note)
+
+    def _tell(self, trial: int, state: TrialState, values: list[float] | None = None) -> None:
         """Once: told again after an answer got lost, it stays as it was."""
-        patiently(lambda: self._study.tell(number, values, state=state, skip_if_finished=True))
+        with suppress(UpdateFinishedTrialError):
+            patiently(lambda: self._storage.set_trial_state_values(trial, state, values))
+
+
+def best(study: Study, entries: Sequence[Entry]) -> float | None:
+    """The best value of the first objective so far."""
+    done = [entry for entry in entries if entry.state == "complete" and entry.feasible]
+    better = min if study.objectives[0].direction == "minimize" else max
+    return better((entry.values[0] for entry in done), default=None)
+
+
+def finished(entries: Sequence[Entry]) -> int:
+    return sum(not entry.running for entry in entries)
 
 
 def _entry(trial: FrozenTrial) -> Entry:

@@ -25,13 +25,17 @@ from ablate.lab import Lab, yardsticks
 from ablate.leases import Leases
 from ablate.record import INTERVAL, summarise
 from ablate.recording import open_record, record_cell, tags_of
-from ablate.search import Entry, Ledger, importance, make_tables
+from ablate.search import Entry, Ledger, best, finished, importance, make_tables
 from ablate.settings import Settings
-from ablate.tracking import REPEATS, TROUBLES, Tracker
+from ablate.tracking import NOTHING_PAST, REPEATS, TROUBLES, Tracker
 from ablate.trial import BATCH, CellResult, Judge, run_cell
 
 ATTEMPTS = 3
 """At a cell that fails, before its trial is given up."""
+
+DEATHS = 10
+"""Of workers at the same cell, before its trial is given up: it may want more memory than there
+is. Many, for machines that are lent may be taken back at any time."""
 
 POLL = 0.5
 """Seconds between looks at whether other workers have finished."""
@@ -57,6 +61,14 @@ class Outcome(NamedTuple):
     ran: int  # by this worker
     failures: list[tuple[int, str]]  # (trial, reason)
     stopped: str | None = None  # what ended it before its last trial, if anything did
+
+
+class Claim(NamedTuple):
+    """A trial that is this worker's to run."""
+
+    entry: Entry
+    again: bool  # another worker had begun it
+    entries: list[Entry]  # how the study stood at that moment
 
 
 class CellError(Exception):
@@ -119,8 +131,8 @@ class Worker:
 
     def work(self) -> Outcome:
         entries = self.ledger.entries()
-        already = sum(not entry.running for entry in entries)
-        self.watcher.began(already, self.study.trials, self.ledger.best())
+        already = finished(entries)
+        self.watcher.began(already, self.study.trials, best(self.study, entries))
         if self._is_done(entries) and self._was_closed():
             failed = [(e.number, "failed before") for e in entries if e.state == "failed"]
             return Outcome(already, 0, failed)
@@ -130,7 +142,7 @@ class Worker:
             with self.leases.alone():
                 if not self.record.has_yardsticks():
                     self.record.log_yardsticks(yardsticks(self.lab))
-            reasons = {entry.number: self._trial(entry, again) for entry, again in self._claims()}
+            reasons = {claim.entry.number: self._trial(claim) for claim in self._claims()}
             with shielded(), self.leases.alone():
                 self._finish()
         failures = [(number, reason) for number, reason in reasons.items() if reason]
@@ -146,34 +158,36 @@ class Worker:
 
     # --- which trial next --------------------------------------------------------------------
 
-    def _claims(self) -> Iterator[tuple[Entry, bool]]:
-        """Trials to run, (entry, whether another had begun it): what the dead left, then new ones.
-        While others are at work one waits, for they may die too."""
+    def _claims(self) -> Iterator[Claim]:
+        """Trials to run: what the dead left, then new ones. While others are at work one waits, for
+        they may die too."""
         while True:
             with shielded(), self.leases.alone():
                 entries = self.ledger.entries()
-                claimed = self._claim(entries)
-            self.watcher.stands(sum(not entry.running for entry in entries), self.ledger.best())
-            if claimed is not None:
+                claim = self._claim(entries)
+            self.watcher.stands(finished(entries), best(self.study, entries))
+            if claim is not None:
                 try:
-                    yield claimed
+                    yield claim
                 finally:
-                    self.leases.release(_item(claimed[0]))
-            elif self._out_of_time() or not any(e.running for e in self.ledger.entries()):
+                    self.leases.release(_item(claim.entry))
+            elif self._out_of_time() or not any(entry.running for entry in entries):
                 return
             else:
                 time.sleep(POLL)
 
-    def _claim(self, entries: list[Entry]) -> tuple[Entry, bool] | None:
+    def _claim(self, entries: list[Entry]) -> Claim | None:
         for entry in entries:
             if entry.running and self.leases.take(_item(entry)):
-                return entry, True
+                if self.ledger.is_running(entry.number):
+                    return Claim(entry, True, entries)
+                self.leases.release(_item(entry))  # finished since the entries were read
         if len(entries) >= self.study.trials or self._cap(entries):
             return None
-        entry = self.ledger.propose_next()
-        if not self.leases.take(_item(entry)):
-            raise UserError(f"study {self.lab.key}: trial {entry.number} is another's already")
-        return entry, False
+        entry = self.ledger.propose_next(entries)
+        if not self.leases.take(_item(entry)):  # another came in between: the server was away
+            return self._claim(self.ledger.entries())
+        return Claim(entry, False, entries)
 
     def _cap(self, entries: list[Entry]) -> str | None:
         """Which limit is reached, or None."""
@@ -193,25 +207,26 @@ class Worker:
 
     # --- one trial ---------------------------------------------------------------------------
 
-    def _trial(self, entry: Entry, again: bool) -> str | None:
+    def _trial(self, claim: Claim) -> str | None:
         """One configuration, unless another worker takes it over; the reason of a failure."""
         before = list(self._open)
         try:
-            return self._configuration(entry, again)
+            return self._configuration(claim)
         except TakenOverError:  # what is open of it is the other's now
             self._open = before
             return None
 
-    def _configuration(self, entry: Entry, again: bool) -> str | None:
+    def _configuration(self, claim: Claim) -> str | None:
         """All seeds, up to the first that diverges or the point where it is given up."""
+        entry, again, entries = claim
         settings, number = self.study.settings(entry.params), entry.number
-        repeats, seeds = self._replicate(entry)
+        repeats, seeds = self._replicate(entry, entries)
         tags = self._tags | ({} if repeats is None else {REPEATS: str(repeats)})
         with shielded():
-            done = self.record.done_cells(number) if again else {}
+            done, deaths = self.record.past_cells(number) if again else NOTHING_PAST
             run_id = self.record.open_trial(number, settings.knobs(), tags, again=again)
             self._open.append(run_id)
-        rival = None if repeats is not None else self._rival(settings, number)
+        rival = None if repeats is not None else self._rival(settings, entries)
         cells: list[dict[str, float]] = []
         drawn: dict[int, Tensor] = {}
         state, reason = "complete", None
@@ -225,6 +240,8 @@ class Worker:
                     if rival:
                         drawn[seed] = self._features_of(number, seed)
                     self.watcher.advanced(share)
+                elif deaths[seed] >= DEATHS:
+                    raise CellError(f"seed {seed}: its process was killed {deaths[seed]} times")
                 else:
                     looks = judge if seed == seeds[0] else None
                     result = self._cell(run_id, entry, settings, seed, share, looks, tags)
@@ -255,10 +272,10 @@ class Worker:
         means, widths = summarise(cells)
         metrics = means | {name + INTERVAL: width for name, width in widths.items()}
         with shielded():
-            self.record.close(run_id, state, reason, metrics)
+            knobs = self.study.settings(entry.params).knobs()
+            self.record.close(run_id, state, reason, metrics, knobs)
             self._open.remove(run_id)
             spent = sum(int(cell["nfe"] * cell["samples"]) for cell in cells)
-            self.ledger.spend(entry.number, spent)
             violations = {
                 name: means[name] - bound
                 for name, bound in self.study.constraints.items()
@@ -266,11 +283,11 @@ class Worker:
             }
             if state == "complete":
                 values = [means[o.metric] for o in self.study.objectives]
-                self.ledger.complete(entry.number, values, violations)
+                self.ledger.complete(entry.number, values, violations, spent)
             elif state == "failed":
-                self.ledger.fail(entry.number)
+                self.ledger.fail(entry.number, spent)
             else:
-                self.ledger.prune(entry.number, violations, *self._last_look(cells))
+                self.ledger.prune(entry.number, violations, *self._last_look(cells), spent)
         self.watcher.finished(entry.number, state, means)
 
     def _last_look(self, cells: list[dict[str, float]]) -> tuple[float | None, int]:
@@ -281,24 +298,23 @@ class Worker:
         names = [metric, *(f"{metric}_n{rung}" for rung in reversed(self.study.rungs))]
         return next((means[name] for name in names if name in means), None), samples
 
-    def _replicate(self, entry: Entry) -> tuple[int | None, tuple[int, ...]]:
+    def _replicate(self, entry: Entry, entries: list[Entry]) -> tuple[int | None, tuple[int, ...]]:
         """(the trial that this one repeats, its seeds): a configuration that is proposed again gets
         further seeds."""
-        alike = _alike(entry, self.ledger.entries())
+        alike = _alike(entry, entries)
         stride = len(alike) * (max(self.study.seeds) + 1)
         seeds = tuple((seed + stride) % 2**32 for seed in self.study.seeds)
         return (alike[0] if alike else None), seeds
 
-    def _rival(self, settings: Settings, number: int) -> pruning.Rival | None:
+    def _rival(self, settings: Settings, entries: list[Entry]) -> pruning.Rival | None:
         if not self.study.rungs:
             return None
-        entries = self.ledger.entries()
-        finished = [
+        rivals = [
             pruning.Rival(entry.number, self.study.settings(entry.params), entry.values)
             for entry in _firsts(entries)
-            if entry.state == "complete" and entry.feasible and entry.number != number
+            if entry.state == "complete" and entry.feasible
         ]
-        return pruning.choose_rival(self.study, settings, finished)
+        return pruning.choose_rival(self.study, settings, rivals)
 
     def _judge(self, rival: pruning.Rival, drawn: dict[int, Tensor], seed: int) -> Judge:
         def judge(features: Tensor) -> str | None:

@@ -12,6 +12,7 @@ from ablate.build import make_bundle
 from ablate.data import Dataset, load
 from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Net, Recipe
+from tests.studies import TRIALS, Quiet, lab_of, make_root
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,3 +48,14 @@ def tiny_bundle(tiny_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -
     extractor = load_extractor(shipped_path("digits"))
     make_bundle("tiny", tiny_recipe, load("digits"), extractor, folder / "tiny.pt", path)
     return path
+
+
+@pytest.fixture(scope="session")
+def whole(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of a study of `studies.TRIALS` trials that one worker ran, never interrupted."""
+    from ablate.home import Home
+    from ablate.study import run
+
+    root = make_root(tmp_path_factory.mktemp("whole") / "root", tiny_bundle, trials=TRIALS)
+    run(lab_of(root), Home(root), Quiet())
+    return root

@@ -93,8 +93,13 @@ class Mlflow:
         command += ["--backend-store-uri", f"sqlite:///{self._folder / 'mlflow.db'}"]
         command += ["--artifacts-destination", str(self._folder / "artifacts")]
         self._log = (self._folder / "mlflow.log").open("a")
+        jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # five processes for nothing
         self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, start_new_session=True
+            command,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+            env=os.environ | jobs,
         )
         deadline = time.monotonic() + 120
         while True:

@@ -32,6 +32,9 @@ samples = 40
 trials = {trials}
 """
 
+TRIALS = 9
+"""Of the study that others are compared with: the whole grid."""
+
 
 def make_root(folder: Path, bundle: Path, method: str = "grid", trials: int = 4) -> Path:
     (folder / "studies").mkdir(parents=True)

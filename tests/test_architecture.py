@@ -39,7 +39,7 @@ LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split(
 HOMES = {
     "optuna": {"search"},
     "sqlalchemy": {"database", "leases"},
-    "mlflow": {"tracking.client", "tracking.reader", "tracking.writer"},
+    "mlflow": {"tracking.client", "tracking.reader", "tracking.transaction", "tracking.writer"},
     "typer": {
         *("cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"),
         *("cli.evaluate", "cli.features"),

@@ -20,17 +20,17 @@ from ablate.database import cause, passes, patiently
 from ablate.errors import UserError, hide_secrets, keep_secret
 from ablate.home import Home
 from ablate.study import run
-from tests.studies import Quiet, ablate, command, environment, lab_of, make_root, results, timeless
-
-TRIALS = 9
-
-
-@pytest.fixture(scope="module")
-def whole(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study, never interrupted."""
-    root = make_root(tmp_path_factory.mktemp("whole") / "root", tiny_bundle, trials=TRIALS)
-    run(lab_of(root), Home(root), Quiet())
-    return root
+from tests.studies import (
+    TRIALS,
+    Quiet,
+    ablate,
+    command,
+    environment,
+    lab_of,
+    make_root,
+    results,
+    timeless,
+)
 
 
 class Axe:
@@ -97,7 +97,7 @@ def assert_whole(root: Path, whole: Path) -> None:
     done = Counter(
         (each.data.tags["ablate.trial"], each.data.tags["ablate.seed"])
         for each in found
-        if each.data.tags["ablate.kind"] == "cell" and each.data.tags["ablate.state"] == "complete"
+        if each.data.tags["ablate.kind"] == "cell" and each.info.status == "FINISHED"
     )
     assert set(done) == {(str(n), s) for n in range(TRIALS) for s in "01"}
     assert set(done.values()) == {1}

@@ -5,17 +5,33 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from ablate.leases import Leases
+from ablate.database import connect
+from ablate.leases import METADATA, Leases
+from tests.servers import postgres, postgres_programs
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'leases.db'}"
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    if postgres_programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with postgres() as found:
+        yield found.url
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "SQLite":
+        yield f"sqlite:///{tmp_path / 'leases.db'}"
+        return
+    found: str = request.getfixturevalue("server")
+    METADATA.drop_all(connect(found))
+    yield found
 
 
 def test_one_owner_at_a_time(url: str):

@@ -57,7 +57,7 @@ def finish(ledger: Ledger, entry: Entry) -> None:
 def uninterrupted(method: str, path: Path) -> list[Entry]:
     ledger = Ledger(f"sqlite:///{path}", "key", study(method))
     for _ in range(14):
-        finish(ledger, ledger.propose_next())
+        finish(ledger, ledger.propose_next(ledger.entries()))
     return ledger.entries()
 
 
@@ -68,7 +68,8 @@ def killed_after_every_step(method: str, path: Path) -> list[Entry]:
         return Ledger(f"sqlite:///{path}", "key", study(method))
 
     for number in range(14):
-        opened().propose_next()
+        ledger = opened()
+        ledger.propose_next(ledger.entries())
         (left,) = [entry for entry in opened().entries() if entry.running]
         assert left.number == number
         finish(opened(), left)
@@ -101,7 +102,7 @@ def test_the_seed_matters(method: str, tmp_path: Path):
     other = study(method).model_copy(update={"seed": 8})
     ledger = Ledger(f"sqlite:///{tmp_path / 'b.db'}", "key", other)
     for _ in range(14):
-        finish(ledger, ledger.propose_next())
+        finish(ledger, ledger.propose_next(ledger.entries()))
     assert ledger.entries() != uninterrupted(method, tmp_path / "a.db")
 
 
@@ -111,7 +112,7 @@ def test_two_objectives(tmp_path: Path):
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", parse(text, "s", "quick"))
     for _ in range(12):
-        entry = ledger.propose_next()
+        entry = ledger.propose_next(ledger.entries())
         if entry.number == 3:
             ledger.prune(entry.number, {}, None, 0)
         elif entry.number == 5:
@@ -129,7 +130,7 @@ def chosen_under(bound: float | None, path: Path) -> list[float]:
     spec = parse(WIDE.format(method="tpe"), "s", "quick")
     ledger = Ledger(f"sqlite:///{path}", "key", spec)
     for _ in range(60):
-        entry = ledger.propose_next()
+        entry = ledger.propose_next(ledger.entries())
         r = float(entry.params.get("r", 1.2))
         ledger.complete(entry.number, [r], {} if bound is None else {"flip_rate": bound - r})
     late = [entry for entry in ledger.entries()[30:] if "r" in entry.params]
@@ -152,7 +153,7 @@ def test_importance_finds_the_knob_that_matters(tmp_path: Path):
     spec = parse(text.format(method="random"), "s", "quick")
     ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", spec)
     for _ in range(60):
-        entry = ledger.propose_next()
+        entry = ledger.propose_next(ledger.entries())
         ledger.complete(entry.number, [float(entry.params["r"]) ** 2], {})
     found = importance(spec, ledger.entries())["kid"]
     assert set(found) == {"PED-ANOVA", "fANOVA"}

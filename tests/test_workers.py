@@ -14,23 +14,21 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from ablate.home import Home
-from ablate.study import run
 from ablate.tracking import Reader
 from tests.servers import PASSWORD, Mlflow, Postgres, mlflow, postgres, postgres_programs
-from tests.studies import Quiet, ablate, command, environment, lab_of, make_root, results, timeless
+from tests.studies import (
+    TRIALS,
+    ablate,
+    command,
+    environment,
+    make_root,
+    results,
+    timeless,
+)
 
 needs_postgres = pytest.mark.skipif(
     postgres_programs() is None, reason="needs PostgreSQL (Debian: apt-get install postgresql)"
 )
-TRIALS = 9
-
-
-@pytest.fixture(scope="module")
-def alone(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study as one worker runs it."""
-    root = make_root(tmp_path_factory.mktemp("alone") / "root", tiny_bundle, trials=TRIALS)
-    run(lab_of(root), Home(root), Quiet())
-    return root
 
 
 def cells(uri: str) -> Counter[tuple[str, str]]:
@@ -42,7 +40,7 @@ def cells(uri: str) -> Counter[tuple[str, str]]:
     return Counter(
         (run.data.tags["ablate.trial"], run.data.tags["ablate.seed"])
         for run in found
-        if run.data.tags["ablate.kind"] == "cell" and run.data.tags["ablate.state"] == "complete"
+        if run.data.tags["ablate.kind"] == "cell" and run.info.status == "FINISHED"
     )
 
 
@@ -50,11 +48,11 @@ def every_cell_once(uri: str) -> bool:
     return cells(uri) == Counter({(str(n), s): 1 for n in range(TRIALS) for s in "01"})
 
 
-def test_four_workers_run_every_cell_once(alone: Path, tiny_bundle: Path, tmp_path: Path):
+def test_four_workers_run_every_cell_once(whole: Path, tiny_bundle: Path, tmp_path: Path):
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     ablate(root, "study", "tiny", "--workers", "4")
     assert every_cell_once(Home(root).tracking_uri)
-    assert timeless(results(root)) == timeless(results(alone))
+    assert timeless(results(root)) == timeless(results(whole))
     assert "nothing to do" in ablate(root, "study", "tiny", "--workers", "2").stdout
 
 
@@ -140,7 +138,7 @@ def ended_well(process: subprocess.Popen[str]) -> str:
 
 
 @needs_postgres
-def test_two_of_four_machines_die_and_nothing_is_lost(alone: Path, site: Site):
+def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site):
     team = [site.join() for _ in range(4)]
     until(lambda: done_cells(site.artifacts) >= 2, *team)
     for process in team[:2]:
@@ -149,11 +147,11 @@ def test_two_of_four_machines_die_and_nothing_is_lost(alone: Path, site: Site):
     for process in team[2:]:
         ended_well(process)
     assert every_cell_once(site.record.url)
-    assert timeless(site.rows()) == timeless(results(alone))
+    assert timeless(site.rows()) == timeless(results(whole))
 
 
 @needs_postgres
-def test_servers_may_go_away_for_a_while(alone: Path, site: Site):
+def test_servers_may_go_away_for_a_while(whole: Path, site: Site):
     """PostgreSQL is restarted and the tracking server is gone for 20 s, in mid-study; workers wait
     and go on. No message says the password."""
     team = [site.join() for _ in range(2)]
@@ -167,7 +165,7 @@ def test_servers_may_go_away_for_a_while(alone: Path, site: Site):
     site.record.start()
     said = [ended_well(process) for process in team]
     assert every_cell_once(site.record.url)
-    assert timeless(site.rows()) == timeless(results(alone))
+    assert timeless(site.rows()) == timeless(results(whole))
     assert PASSWORD not in "".join(said)
 
 

@@ -128,28 +128,29 @@ def _watch_many(lab: Lab, home: Home, again: list[str], count: int, device: str)
     from ablate.files import make_whole
     from ablate.interrupts import shielded
     from ablate.record import Objective
-    from ablate.search import Ledger, make_tables
+    from ablate.search import Ledger, best, finished, make_tables
     from ablate.study import Outcome, close_left
 
     if not home.storage:
         make_whole(home.search, make_tables)
     ledger = Ledger(home.search_url, lab.key, lab.study)
     objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
-    already = ledger.finished()
+    before = ledger.entries()
+    already = finished(before)
     try:
         with StudyBar(lab.study.name, objectives) as bar:
-            bar.began(already, lab.study.trials, ledger.best())
-            workers.run(
-                home,
-                again,
-                spread(device, count),
-                lambda: bar.stands(ledger.finished(), ledger.best()),
-            )
+            bar.began(already, lab.study.trials, best(lab.study, before))
+
+            def look() -> None:
+                entries = ledger.entries()
+                bar.stands(finished(entries), best(lab.study, entries))
+
+            workers.run(home, again, spread(device, count), look)
     except KeyboardInterrupt:
         with shielded():
             close_left(lab, home)
         raise
-    done = ledger.finished()
+    done = finished(ledger.entries())
     left = None if done >= lab.study.trials else f"{done} of {lab.study.trials} trials are finished"
     return Outcome(already, done - already, [], left)
 

@@ -14,6 +14,6 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from ablate.tracking.client import REPEATS, TROUBLES, reach
 from ablate.tracking.reader import Reader
-from ablate.tracking.writer import StudyRun, Tracker
+from ablate.tracking.writer import NOTHING_PAST, StudyRun, Tracker
 
-__all__ = ["REPEATS", "TROUBLES", "Reader", "StudyRun", "Tracker", "reach"]
+__all__ = ["NOTHING_PAST", "REPEATS", "TROUBLES", "Reader", "StudyRun", "Tracker", "reach"]

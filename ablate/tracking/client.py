@@ -16,11 +16,14 @@ from ablate.errors import UserError, first_line, hide_secrets
 from ablate.record import Value
 
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
-STATE, REASON = "ablate.state", "ablate.reason"
+STATE, REASON = "ablate.state", "ablate.reason"  # of a run that is not complete
+KNOBS = "ablate.knobs"  # a trial's, as JSON: parameters cannot be set as a run is made
 REPEATS = "ablate.repeats"  # a trial that has the same configuration, with other seeds
 WORKED = "ablate.worked"  # when a process last took it up
 PARENT = "mlflow.parentRunId"
-STATUS = {"complete": "FINISHED", "interrupted": "KILLED"}  # any other state is FAILED
+STATUS = {"complete": "FINISHED", "interrupted": "KILLED", "running": "RUNNING"}
+"""Any other state is FAILED, and a tag says which."""
+
 TROUBLES = (MlflowException, OSError)
 """What it says when the record cannot be read or written."""
 
@@ -51,6 +54,11 @@ def reach(uri: str) -> None:
 
 Knobs = Mapping[str, Value]
 Tags = Mapping[str, str]
+
+
+def state_of(run: Run) -> str:
+    told = {status: state for state, status in STATUS.items()}
+    return told.get(run.info.status) or run.data.tags.get(STATE) or "failed"
 
 
 def trial_number(run: Run) -> int:

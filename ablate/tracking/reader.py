@@ -17,13 +17,14 @@ from ablate.record import Cell, Importance, Objective, StudyRecord, Trial, Value
 from ablate.tracking.client import (
     DONE,
     KIND,
+    KNOBS,
     REASON,
     SEED,
-    STATE,
     STUDY,
     WORKED,
     YARDSTICK,
     runs_where,
+    state_of,
     trial_number,
 )
 
@@ -126,16 +127,16 @@ def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
 def _trials(runs: list[Run]) -> list[Trial]:
     cells: dict[int, dict[int, Cell]] = {}
     for run in runs:
-        if run.data.tags[KIND] == "cell" and _state(run) in DONE:
+        if run.data.tags[KIND] == "cell" and state_of(run) in DONE:
             cell = Cell(
-                run.info.run_id, int(run.data.tags[SEED]), _state(run), dict(run.data.metrics)
+                run.info.run_id, int(run.data.tags[SEED]), state_of(run), dict(run.data.metrics)
             )
             of_trial = cells.setdefault(trial_number(run), {})
             of_trial.setdefault(cell.seed, cell)  # a worker out of touch may have drawn it again
     of_trials: dict[int, Run] = {}
     for run in runs:  # a message that was sent twice makes two runs; the one that came to its end
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
-        if number >= 0 and (number not in of_trials or _state(run) in DONE):
+        if number >= 0 and (number not in of_trials or state_of(run) in DONE):
             of_trials[number] = run
     trials = [
         _trial(run, list(cells.get(number, {}).values()))
@@ -168,8 +169,8 @@ def _trial(run: Run, cells: list[Cell]) -> Trial:
     return Trial(
         run_id=run.info.run_id,
         number=trial_number(run),
-        state=_state(run),
-        params={k: _typed(v) for k, v in run.data.params.items()},
+        state=state_of(run),
+        params=_knobs(run),
         metrics=means,
         intervals=intervals,
         reason=run.data.tags.get(REASON) or None,
@@ -177,8 +178,11 @@ def _trial(run: Run, cells: list[Cell]) -> Trial:
     )
 
 
-def _state(run: Run) -> str:
-    return run.data.tags.get(STATE, "failed") if run.info.status != "RUNNING" else "running"
+def _knobs(run: Run) -> dict[str, Value]:
+    if KNOBS in run.data.tags:
+        knobs: dict[str, Value] = json.loads(run.data.tags[KNOBS])
+        return knobs
+    return {k: _typed(v) for k, v in run.data.params.items()}  # as they were kept before
 
 
 def _typed(text: str) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from ablate.record import Value
 from ablate.tracking.client import (
     DONE,
     KIND,
+    KNOBS,
     PARENT,
     REASON,
     SEED,
@@ -35,7 +37,9 @@ from ablate.tracking.client import (
     Knobs,
     Tags,
     runs_where,
+    state_of,
 )
+from ablate.tracking.transaction import at_once
 
 
 class Tracker:
@@ -67,14 +71,13 @@ class Tracker:
     ) -> StudyRun:
         """The study's run, made now or found again; `documents` become JSON artifacts."""
         found = self.find_study(name, key)
-        tags = {**tags, KIND: "study", STUDY: key, WORKED: f"{time.time():.3f}", STATE: "running"}
+        tags = {**tags, KIND: "study", STUDY: key, WORKED: f"{time.time():.3f}"}
         if found is None:
             experiment = self.experiment(name)
             run = self.client.create_run(experiment, tags=tags, run_name=key)
             found = StudyRun(self, experiment, run.info.run_id, key)
         else:
-            self.client.update_run(found.run_id, status="RUNNING")
-            self.log(found.run_id, tags=tags)
+            self.reopen(found.run_id, tags)
         for file, document in documents.items():
             found.log_document(file, document)
         return found
@@ -97,8 +100,7 @@ class Tracker:
         runs = list(runs_where(self.client, experiment, f"tags.`{TRAINING}` = '{key}'"))
         if runs and runs[-1].info.status != "FINISHED":
             run_id = str(runs[-1].info.run_id)
-            self.client.update_run(run_id, status="RUNNING")
-            self.log(run_id, tags=tags)
+            self.reopen(run_id, tags)
             return run_id
         tags = {**tags, KIND: "training", TRAINING: key}
         run = self.client.create_run(experiment, tags=tags, run_name=f"{name} {key}")
@@ -109,6 +111,11 @@ class Tracker:
         experiment = self.experiment("evaluations", {KIND: "evaluation"})
         tags = {**tags, KIND: "evaluation"}
         return str(self.client.create_run(experiment, tags=tags, run_name=name).info.run_id)
+
+    def reopen(self, run_id: str, tags: Tags) -> None:
+        """A run that was stopped goes on; how it was stopped is of no interest any more."""
+        self.client.update_run(run_id, status="RUNNING")
+        self.log(run_id, tags={**tags, STATE: "", REASON: ""})
 
     def log(
         self,
@@ -154,9 +161,13 @@ class Tracker:
         params: Knobs | None = None,
     ) -> None:
         """With the last there is to say, in one message; the status comes after it."""
-        tags = {STATE: state, REASON: hide_secrets(reason)[:5000] if reason else ""}
-        self.log(run_id, metrics, params, tags)
-        self.client.set_terminated(run_id, STATUS.get(state, "FAILED"))
+        tags = {} if state in STATUS else {STATE: state}
+        if reason:
+            tags[REASON] = hide_secrets(reason)[:5000]
+        with at_once(self.client):
+            if metrics or params or tags:
+                self.log(run_id, metrics, params, tags)
+            self.client.set_terminated(run_id, STATUS.get(state, "FAILED"))
 
 
 def _make_tables(file: Path) -> None:
@@ -173,18 +184,38 @@ class DoneCell(NamedTuple):
     reason: str | None
 
 
+class PastCells(NamedTuple):
+    """By seed."""
+
+    done: dict[int, DoneCell]  # brought to their end
+    deaths: Counter[int]  # how often a process was killed at it
+
+
+NOTHING_PAST = PastCells({}, Counter())
+
+
+def _done(run: Run) -> DoneCell | None:
+    state, reason = state_of(run), run.data.tags.get(REASON) or None
+    if state not in DONE:
+        return None
+    return DoneCell(run.info.run_id, state, dict(run.data.metrics), reason)
+
+
+KILLED = "its process was killed"
+
+
 class StudyRun:
     """An open study: hands out trial and cell runs, and finds those that were there before."""
 
     def __init__(self, tracker: Tracker, experiment: str, run_id: str, key: str) -> None:
         self.run_id = run_id
         self.log, self.close, self.log_picture = tracker.log, tracker.close, tracker.log_picture
+        self._reopen = tracker.reopen
         self._client, self._experiment, self._key = tracker.client, experiment, key
 
     def is_whole(self) -> bool:
         """Whether it was brought to its end before: its status is the last thing to be set."""
-        run = self._client.get_run(self.run_id)
-        return run.data.tags.get(STATE) == "complete" and run.info.status == "FINISHED"
+        return state_of(self._client.get_run(self.run_id)) == "complete"
 
     def close_all(self, state: str, reason: str | None = None) -> None:
         """The study's run says how it ended, and nothing under it is left RUNNING."""
@@ -212,33 +243,36 @@ class StudyRun:
 
     def open_trial(self, number: int, knobs: Knobs, tags: Tags, *, again: bool) -> str:
         """`again`: another worker may have begun it."""
-        tags = {**tags, TRIAL: str(number)}
+        tags = {**tags, TRIAL: str(number), KNOBS: json.dumps(dict(knobs))}
         found = list(self._trial_runs(number, "trial")) if again else []
         if not found:
-            return self._create("trial", f"trial {number}", self.run_id, tags, knobs)
+            return self._create("trial", f"trial {number}", self.run_id, tags)
         run_id = str(found[0].info.run_id)
-        self._client.update_run(run_id, status="RUNNING")
-        self.log(run_id, params=knobs, tags=tags)  # a kill may have come before these
+        self._reopen(run_id, tags)
         return run_id
 
-    def done_cells(self, number: int) -> dict[int, DoneCell]:
-        """Cells of a trial that another worker brought to their end, by seed; what it left in the
-        middle is closed."""
-        done: dict[int, DoneCell] = {}
+    def past_cells(self, number: int) -> PastCells:
+        """What other workers left of a trial; what they left in the middle is closed."""
+        past = PastCells({}, Counter())
         for run in list(self._trial_runs(number, "cell")):
-            tags = run.data.tags
+            seed = int(run.data.tags[SEED])
             if run.info.status == "RUNNING":
-                self.close(run.info.run_id, "interrupted", "its process was killed")
-            elif tags.get(STATE) in DONE:
-                cell = DoneCell(
-                    run.info.run_id, tags[STATE], dict(run.data.metrics), tags.get(REASON) or None
-                )
-                done.setdefault(int(tags[SEED]), cell)
-        return done
+                self.close(run.info.run_id, "interrupted", KILLED)
+                past.deaths[seed] += 1
+            elif (cell := _done(run)) is not None:
+                past.done.setdefault(seed, cell)
+            elif run.data.tags.get(REASON) == KILLED:
+                past.deaths[seed] += 1
+        return past
 
     def cell_run(self, number: int, seed: int) -> str:
         """The run of a cell that is done."""
-        return self.done_cells(number)[seed].run_id
+        runs = self._trial_runs(number, "cell")
+        return next(
+            str(run.info.run_id)
+            for run in runs
+            if run.data.tags[SEED] == str(seed) and _done(run) is not None
+        )
 
     def _trial_runs(self, number: int, kind: str) -> Iterator[Run]:
         return self._runs(f"tags.`{TRIAL}` = '{number}' and tags.`{KIND}` = '{kind}'")
@@ -247,15 +281,11 @@ class StudyRun:
         tags = {**tags, TRIAL: str(number), SEED: str(seed)}
         return self._create("cell", f"trial {number} seed {seed}", trial_run, tags)
 
-    def _create(
-        self, kind: str, name: str, parent: str, tags: Tags, knobs: Knobs | None = None
-    ) -> str:
+    def _create(self, kind: str, name: str, parent: str, tags: Tags) -> str:
         tags = {**tags, KIND: kind, STUDY: self._key, PARENT: parent}
-        run = self._client.create_run(self._experiment, tags=tags, run_name=name)
-        run_id = str(run.info.run_id)
-        if knobs:
-            self.log(run_id, params=knobs)
-        return run_id
+        with at_once(self._client):
+            run = self._client.create_run(self._experiment, tags=tags, run_name=name)
+        return str(run.info.run_id)
 
     def log_files(self, run_id: str, folder: Path) -> None:
         self._client.log_artifacts(run_id, str(folder))

@@ -2,41 +2,43 @@
 
     python -m tests.benchmarks.overhead [TRIALS …]       (100 1000; add 10000 for one worker)
 
-A fake objective of one millisecond, random search, one seed. `optuna` is `study.optimize` on the
-same database; `optuna + mlflow` adds optuna-integration's MLflowCallback on a SQLite store, as ours
-is. Ours without tracking is the ledger and the leases; with it, the runs of trials and cells as
-every study has them, without pictures, of which the callback has none. PostgreSQL where installed.
+A fake objective of one millisecond, random search, one seed. Ours is `study.run` as it is, with
+drawing, pictures and the knobs' importance left out, for which the others have no counterpart: the
+study's run, trials and cells with all their tags and knobs. `optuna` is `study.optimize` on the
+same database, `optuna + mlflow` adds optuna-integration's MLflowCallback on a SQLite store of its
+own, as ours is. Without tracking, ours is the same worker with a record that forgets. PostgreSQL
+where installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
 
 from ablate.database import driven, options
-from ablate.leases import Leases
-from ablate.search import Ledger, make_tables
-from ablate.spec import Study
-from ablate.study_file import parse
-from ablate.tracking import Tracker
+from ablate.home import Home
+from ablate.search import make_tables
 from tests.servers import postgres, postgres_programs
+from tests.studies import Quiet
 
 WORKERS = (1, 4, 8)
 MOST_FOR_ALL = 1000
 """Trials that several workers are timed at; more, for one alone."""
 
-TEXT = """
+STUDY = """
 question = "What does it cost?"
-bundle = "none"
+bundle = "digits"
 method = "random"
 seeds = [0]
 [fixed]
@@ -48,13 +50,9 @@ chi = {{ low = 0.99, high = 1.0 }}
 r = {{ low = 0.5, high = 1.0 }}
 L = {{ low = 1, high = 6 }}
 [budgets.quick]
-samples = 2
+samples = 64
 trials = {trials}
 """
-
-
-def spec(trials: int) -> Study:
-    return parse(TEXT.format(trials=trials), "overhead", "quick")
 
 
 def objective(params: Mapping[str, Any]) -> float:
@@ -62,40 +60,50 @@ def objective(params: Mapping[str, Any]) -> float:
     return float(params["r"]) * float(params["L"])
 
 
-def ours(url: str, folder: Path, trials: int, *, tracked: bool) -> None:
-    """What a worker does for every trial, as study.Worker does it."""
-    from ablate.home import Home
+class Forgetful:
+    """A record that keeps nothing."""
 
-    study, key = spec(trials), "overhead/quick/0"
-    ledger, leases = Ledger(url, key, study), Leases(url, key)
-    record = None
-    if tracked:
-        tracker = Tracker(Home(folder))
-        with leases.alone():
-            record = tracker.open_study("overhead", key, {}, {})
-    while True:
-        with leases.alone():
-            entries = ledger.entries()
-            if len(entries) >= trials:
-                break
-            entry = ledger.propose_next()
-            leases.take(f"trial/{entry.number}")
-        knobs = study.settings(entry.params).knobs()
-        if record is None:
-            value = objective(entry.params)
-        else:
-            trial = record.open_trial(entry.number, knobs, {}, again=False)
-            cell = record.open_cell(trial, entry.number, 0, {})
-            value = objective(entry.params)
-            record.close(cell, "complete", None, {"kid": value, "nfe": 1.0}, knobs)
-            record.close(trial, "complete", None, {"kid": value, "nfe": 1.0})
-        leases.holds(f"trial/{entry.number}")
-        ledger.complete(entry.number, [value], {})
-        leases.release(f"trial/{entry.number}")
-    leases.close()
+    run_id = "none"
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+    def has_yardsticks(self) -> bool:
+        return True
+
+    def past_cells(self, _: int) -> object:
+        from ablate.tracking import NOTHING_PAST
+
+        return NOTHING_PAST
 
 
-def plain(url: str, folder: Path, trials: int, *, tracked: bool) -> None:
+def ours(url: str, folder: Path, trials: int, *, tracked: bool) -> Callable[[], object]:
+    """The real worker; only what it draws and its pictures are made up."""
+    from ablate import study
+    from ablate.lab import prepare
+    from ablate.study_file import find, read
+
+    def run_cell(_: object, settings: Any, *__: object) -> SimpleNamespace:
+        metrics = {"kid": objective(settings.knobs()), "nfe": 1.0, "samples": 64.0}
+        return SimpleNamespace(state="complete", reason=None, metrics=metrics, features=None)
+
+    def record_cell(record: Any, run_id: str, _: object, params: Any, result: Any, __: Any) -> None:
+        record.close(run_id, result.state, result.reason, result.metrics, params)
+
+    made_up: Any = study
+    made_up.run_cell, made_up.record_cell, made_up.yardsticks = run_cell, record_cell, lambda _: {}
+    made_up.importance = lambda *_: {}
+    if not tracked:
+        made_up.open_record = lambda *_: Forgetful()
+        made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: None)
+    (folder / "studies").mkdir(exist_ok=True)
+    (folder / "studies" / "overhead.toml").write_text(STUDY.format(trials=trials))
+    home = Home(folder, storage=url)
+    lab = prepare(read(find(home, "overhead"), "quick"), home)
+    return lambda: study.run(lab, home, Quiet())
+
+
+def plain(url: str, folder: Path, trials: int, *, tracked: bool) -> Callable[[], object]:
     """`study.optimize`, with the callback or without."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
@@ -120,7 +128,7 @@ def plain(url: str, folder: Path, trials: int, *, tracked: bool) -> None:
         from optuna_integration import MLflowCallback
 
         callbacks.append(MLflowCallback(f"sqlite:///{folder / 'callback.db'}", metric_name="kid"))
-    study.optimize(asked, callbacks=callbacks)
+    return lambda: study.optimize(asked, callbacks=callbacks)
 
 
 RIVALS = {"ours": ours, "optuna": plain}
@@ -128,28 +136,21 @@ RIVALS = {"ours": ours, "optuna": plain}
 
 def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, tracked: bool) -> float:
     """Milliseconds by trial beyond the objective's own, from the first claim to the last."""
-    if workers == 1:
-        began = time.perf_counter()
-        RIVALS[name](url, folder, trials, tracked=tracked)
-        took = time.perf_counter() - began
-    else:
-        command = [sys.executable, "-m", "tests.benchmarks.overhead", "--worker", name, url]
-        command += [str(folder), str(trials), "tracked" if tracked else "untracked"]
-        team = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(workers)
-        ]
-        for worker in team:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"  # imports are not overhead
-        began = time.perf_counter()
-        for worker in team:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        for worker in team:
-            worker.wait()
-        took = time.perf_counter() - began
+    command = [sys.executable, "-m", "tests.benchmarks.overhead", "--worker", name, url]
+    command += [str(folder), str(trials), "tracked" if tracked else "untracked"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    team = [subprocess.Popen(command, text=True, **pipes) for _ in range(workers)]  # type: ignore[call-overload]
+    for worker in team:
+        assert worker.stdout.readline() == "ready\n"  # imports and bundles are not overhead
+    began = time.perf_counter()
+    for worker in team:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in team:
+        assert worker.stdout.readline() == "done\n"
+    took = time.perf_counter() - began
+    for worker in team:
+        worker.communicate()
     return 1000 * took / trials - 1.0 / workers
 
 
@@ -195,8 +196,10 @@ def main(counts: list[int]) -> None:
                     with tempfile.TemporaryDirectory() as scratch:
                         folder = Path(scratch)
                         url = make(folder)
-                        if tracked:  # neither bears that several workers make the tables
+                        if tracked:  # tables are made once, not by trial
                             make_record(folder / "callback.db")
+                            (folder / "mlruns").mkdir()
+                            shutil.copy(folder / "callback.db", Home(folder).record)
                         took = timed(name, url, folder, trials, workers, tracked=tracked)
                         cells.append(f"{took:.1f} ms")
             print(f"| {database} | {workers} | {trials:,} | {' | '.join(cells)} |", flush=True)
@@ -212,9 +215,11 @@ def work(name: str, url: str, folder: str, trials: str, tracked: str) -> None:
     """As one of several: imports everything, then waits for the word."""
     if tracked == "tracked":
         import mlflow  # noqa: F401
+    go = RIVALS[name](url, Path(folder), int(trials), tracked=tracked == "tracked")
     print("ready", flush=True)
     sys.stdin.readline()
-    RIVALS[name](url, Path(folder), int(trials), tracked=tracked == "tracked")
+    go()
+    print("done", flush=True)
 
 
 if __name__ == "__main__":
