@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
@@ -124,7 +126,7 @@ def test_kills_at_random_moments_leave_no_trace(
 # --- what no patience helps ---------------------------------------------------------------------
 
 
-def refused(root: Path, *words: str) -> None:
+def assert_refused(root: Path, *words: str) -> None:
     """One line, exit code 2, no traceback."""
     done = ablate(root, "study", "tiny", check=False)
     assert done.returncode == 2, done.stderr
@@ -141,7 +143,7 @@ def test_a_bundle_that_breaks_in_mid_study(whole: Path, tiny_bundle: Path, tmp_p
     bundle = root / "tiny.safetensors"
     good = bundle.read_bytes()
     bundle.write_bytes(good[:-1000])
-    refused(root, "tiny.safetensors")
+    assert_refused(root, "tiny.safetensors")
     bundle.write_bytes(good)
     ablate(root, "study", "tiny")
     assert_whole(root, whole)
@@ -183,21 +185,33 @@ def test_a_tracking_store_that_says_no(
     assert "the store said no to mlflow://me:***@host; the same" in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """To root as well, which only an attribute of the file system keeps out."""
+    if os.geteuid():
+        folder.chmod(0o555)
+    elif subprocess.run(["chattr", "+i", str(folder)], capture_output=True).returncode:
+        pytest.skip("nothing is read-only to root on this file system")
+    try:
+        yield
+    finally:
+        if os.geteuid():
+            folder.chmod(0o755)
+        else:
+            subprocess.run(["chattr", "-i", str(folder)], check=True)
+
+
 def test_a_read_only_directory(tiny_bundle: Path, tmp_path: Path):
     root = make_root(tmp_path, tiny_bundle)
-    root.chmod(0o555)
-    try:
-        refused(root, "mlruns")
-    finally:
-        root.chmod(0o755)
+    with read_only(root):
+        assert_refused(root, "mlruns")
 
 
 def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path):
     root = make_root(tmp_path, tiny_bundle)
     (root / "mlruns").mkdir()
     (root / "mlruns" / "optuna.db").write_text("nothing of the kind, and long enough to be read")
-    refused(root, "not a database")
+    assert_refused(root, "not a database")
 
 
 def test_a_database_that_vanishes(

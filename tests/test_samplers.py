@@ -375,7 +375,7 @@ def small_step(variance: float, kappa: float) -> Level:
     return Level(s, math.sqrt(s**2 - variance), 0.0, 0.0, variance / 2, variance, kappa)
 
 
-def second_order(gap) -> None:
+def assert_second_order(gap) -> None:
     """gap(h) = c h² (1 + O(h)) with the O(h) under 20 h, since (h/s²) is the scale of a step: with
     h = 1e-3 the slope is 2 within log2(1 + 20 h) = 0.03; and c is not zero."""
     coarse, fine = gap(1e-3), gap(5e-4)
@@ -392,7 +392,7 @@ def test_consistent_at_kappa_zero_is_the_probability_flow():
         ours, flow = (k(ORACLE.denoised, state(), step, z)[0].y for k in (adls_consistent, euler))
         return float((ours - flow).abs().max())
 
-    second_order(gap)
+    assert_second_order(gap)
     moved = adls_consistent(ORACLE.denoised, state(), small_step(1e-3, 0.0), z)[0].y - state().y
     expected = 1e-3 / 2 * ORACLE.log_score(state().y, 0.5)
     torch.testing.assert_close(moved, expected, rtol=1e-10, atol=1e-12)
@@ -414,7 +414,7 @@ def test_consistent_pair_has_one_log_drift(kappa):
         pair = (log_drift(k, small_step(h, kappa)) for k in (adls_consistent, asams_consistent))
         return float((next(pair) - next(pair)).abs().max())
 
-    second_order(gap)
+    assert_second_order(gap)
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0])
@@ -426,4 +426,4 @@ def test_annealed_asams_drifts_from_adls(kappa):
         excess = log_drift(asams, level) - log_drift(adls, level)
         return float((excess - h * (1 - kappa**2) / 2).abs().max())
 
-    second_order(gap)
+    assert_second_order(gap)
