@@ -171,6 +171,15 @@ def test_maximised_objectives_rank_the_other_way(record: StudyRecord) -> None:
     assert "better than class-gaussian" not in " ".join(answer.answer(flipped))
 
 
+def test_a_yardstick_within_reach_of_both_intervals_is_not_told_apart(record: StudyRecord) -> None:
+    """0.0119 ± 0.00099 against 0.014: apart from the bare number, not from 0.014 ± 0.002."""
+    bare = record._replace(yardsticks={"held-out images": {"kid": 0.014}})
+    wide = record._replace(yardsticks={"held-out images": {"kid": 0.014, "kid.interval": 0.002}})
+    assert answer.answer(bare)[1] == "It is better than held-out images (0.014)."
+    said = "It is not to be told apart from held-out images (0.0140 ± 0.0020)."
+    assert answer.answer(wide)[1] == said
+
+
 def test_the_pareto_front_leaves_oracles_out() -> None:
     # trial 9 leaks and would beat all; 13 has the least KID of the others, 7 the least NFE
     record = two_objectives()

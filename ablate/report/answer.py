@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ablate.record import StudyRecord, Trial, summarise
+from ablate.record import INTERVAL, StudyRecord, Trial, summarise
 from ablate.report.names import (
     Estimate,
     better,
@@ -12,7 +12,6 @@ from ablate.report.names import (
     estimate,
     leaks,
     metric_name,
-    number,
     text,
     trial_name,
 )
@@ -75,18 +74,22 @@ def _winner(record: StudyRecord, field: list[Trial]) -> str:
 def _against_yardsticks(record: StudyRecord, trial: Trial) -> list[str]:
     """It is better than a (0.2) and worse than b (0.001)."""
     metric = record.objectives[0].metric
-    parts = [
-        f"{_verdict(record, trial, stick[metric])} {name} ({number(stick[metric])})"
+    marks = {
+        name: Estimate(stick[metric], stick.get(metric + INTERVAL))
         for name, stick in record.yardsticks.items()
         if metric in stick
+    }
+    parts = [
+        f"{_verdict(record, trial, mark)} {name} ({text(mark)})" for name, mark in marks.items()
     ]
     return [f"It is {', and '.join(parts)}."] if parts else []
 
 
-def _verdict(record: StudyRecord, trial: Trial, mark: float) -> str:
+def _verdict(record: StudyRecord, trial: Trial, mark: Estimate) -> str:
+    """As configurations are told apart: by intervals that do not overlap."""
     metric, direction = record.objectives[0]
-    gap = trial.metrics[metric] - mark
-    if abs(gap) <= trial.intervals.get(metric, 0.0):
+    gap = trial.metrics[metric] - mark.value
+    if abs(gap) <= trial.intervals.get(metric, 0.0) + (mark.half or 0.0):
         return "not to be told apart from"
     return "better than" if (gap > 0) == (direction == "maximize") else "worse than"
 
