@@ -6,7 +6,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ablate.errors import UserError
@@ -61,3 +61,9 @@ def waiting(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def turn(database: Path) -> AbstractContextManager[None]:
+    """To write to a database in a file, one after the other. SQLite by itself has writers ask again
+    at growing intervals; here the next is woken as the last is done."""
+    return waiting(database.with_name(f".{database.name}.turn"))

@@ -16,19 +16,24 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ablate.database import connect, patiently, set_up
-from ablate.files import waiting
+from ablate.files import turn
 
 LASTS = float(os.environ.get("ABLATE_LEASE_SECONDS", "60"))
 """Seconds that a worker may be out of touch before another takes over."""
 
+LEAVING = 5.0
+"""Seconds that a worker who leaves waits for a database that is away."""
+
+T = TypeVar("T")
 METADATA = sa.MetaData()
 LEASES = sa.Table(
     "ablate_leases",
@@ -45,10 +50,12 @@ class Leases:
 
     def __init__(self, url: str, study: str, lasts: float = LASTS) -> None:
         self._study, self._lasts = study, lasts
+        self._patience: float | None = None  # with a database that is away; None: as usual
         self.owner = f"{_machine()} {_process(os.getpid())} {uuid.uuid4().hex}"
         self._engine = connect(url)
         self._insert = postgresql.insert if self._on_server() else sqlite.insert
         self._held: dict[str, float] = {}  # item -> when it was last made sure of
+        self._done: list[str] = []  # items that nobody will want any more
         self._stop = threading.Event()
         set_up(lambda: METADATA.create_all(self._engine))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
@@ -56,7 +63,8 @@ class Leases:
     def take(self, item: str) -> bool:
         """Whether the item is now this worker's."""
         now = _clock()
-        taken = patiently(lambda: self._take(item))
+        taken = self._patiently(lambda: self._take(item))
+        self._done.clear()
         if taken:
             self._held[item] = now
         return taken
@@ -69,6 +77,8 @@ class Leases:
             put = self._insert(LEASES).values(study=self._study, item=item, **values)
             key = [LEASES.c.study, LEASES.c.item]
             put = put.on_conflict_do_update(index_elements=key, set_=values, where=free)
+            if self._done:
+                connection.execute(self._mine(LEASES.c.item.in_(self._done)))
             if connection.execute(put.returning(LEASES.c.item)).first() is not None:
                 return True
             owner = connection.scalar(sa.select(LEASES.c.owner).where(*self._which(item)))
@@ -88,7 +98,7 @@ class Leases:
                 found = connection.execute(mine.values(until=self._now() + self._lasts))
             return found.rowcount == 1
 
-        renewed = patiently(update)
+        renewed = self._patiently(update)
         if renewed and item in self._held:
             self._held[item] = now
         return renewed
@@ -100,35 +110,46 @@ class Leases:
 
     def release(self, item: str) -> None:
         self._held.pop(item, None)
-        mine = sa.delete(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
+        self._patiently(lambda: self._delete(LEASES.c.item == item))
 
-        def delete() -> None:
-            with self._engine.begin() as connection:
-                connection.execute(mine)
+    def finish(self, item: str) -> None:
+        """Nobody will want it any more: its row may wait for the next that is written."""
+        self._held.pop(item, None)
+        self._done.append(item)
 
-        patiently(delete)
+    def _delete(self, *which: sa.ColumnElement[bool]) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(self._mine(*which))
 
-    def others(self, kind: str) -> int:
-        """How many items whose name begins so are held by others."""
+    def _mine(self, *which: sa.ColumnElement[bool]) -> sa.Delete:
+        of_study = LEASES.c.study == self._study
+        return sa.delete(LEASES).where(of_study, LEASES.c.owner == self.owner, *which)
 
-        def select() -> list[str]:
-            live = sa.select(LEASES.c.owner).where(
+    def others(self, kind: str) -> set[str]:
+        """Items whose name begins so and that others hold, without asking for any of them."""
+
+        def select() -> list[tuple[str, str]]:
+            live = sa.select(LEASES.c.item, LEASES.c.owner).where(
                 LEASES.c.study == self._study,
                 LEASES.c.item.startswith(kind),
                 LEASES.c.owner != self.owner,
                 LEASES.c.until >= self._now(),
             )
             with self._engine.connect() as connection:
-                return [str(owner) for (owner,) in connection.execute(live)]
+                return [(str(item), str(owner)) for item, owner in connection.execute(live)]
 
-        return sum(not _is_gone(owner) for owner in patiently(select))
+        return {item for item, owner in self._patiently(select) if not _is_gone(owner)}
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """One worker of the study at a time; the others wait for their turn, without asking again
         and again. The lock goes with its process, however that ends."""
-        with self._server_lock() if self._on_server() else waiting(self._lock_file()):
+        with self._server_lock() if self._on_server() else turn(self._file()):
             yield
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Around what is written to the database: a server sees to the order by itself."""
+        return nullcontext() if self._on_server() else turn(self._file())
 
     @contextmanager
     def _server_lock(self) -> Iterator[None]:
@@ -146,7 +167,7 @@ class Leases:
                 raise
             return connection
 
-        connection = patiently(lock)
+        connection = self._patiently(lock)
         try:
             yield
         finally:
@@ -156,17 +177,24 @@ class Leases:
                 connection.invalidate()  # closed for good, whatever the server believes
             connection.close()
 
-    def _lock_file(self) -> Path:
-        database = Path(self._engine.url.database or "")
-        return database.with_name(f".{database.name}.turn")
+    def _file(self) -> Path:
+        return Path(self._engine.url.database or "")
 
     def close(self) -> None:
         """Give everything back."""
         self._stop.set()
-        for item in list(self._held):
-            with suppress(Exception):  # it runs out by itself
-                self.release(item)
+        self._held.clear()
+        with suppress(Exception):  # it runs out by itself
+            self.hurry()
+            self._patiently(self._delete)
         self._engine.dispose()
+
+    def hurry(self) -> None:
+        """One who leaves does not wait for a database that is away: leases run out anyway."""
+        self._patience = LEAVING
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        return patiently(work, self._patience)
 
     def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
         return LEASES.c.study == self._study, LEASES.c.item == item

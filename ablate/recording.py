@@ -13,7 +13,6 @@ from ablate.lab import Lab
 from ablate.metrics.reference import DISTANCES
 from ablate.pictures import save_grid
 from ablate.provenance import provenance
-from ablate.record import Value
 from ablate.tracking import StudyRun, Tracker
 from ablate.trial import KEPT_IMAGES, CellResult
 
@@ -43,15 +42,11 @@ def _panel(lab: Lab, result: CellResult) -> Tensor | None:
     return lab.neighbourhood.panel(result.drawing.pixels, result.neighbours)
 
 
-def record_cell(
-    record: StudyRun,
-    run_id: str,
-    trial_run: str | None,
-    params: Mapping[str, Value],
-    result: CellResult,
-    lab: Lab,
+def record_files(
+    record: StudyRun, run_id: str, trial_run: str | None, result: CellResult, lab: Lab
 ) -> None:
-    """Pictures, features, then metrics; the status last. A trial shows its first seed's."""
+    """A cell's pictures and features, before its metrics and its status. A trial shows its first
+    seed's."""
     neighbours = _panel(lab, result)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -70,4 +65,3 @@ def record_cell(
             for name in shown:
                 record.log_picture(trial_run, folder / name)
         record.log_files(run_id, folder)
-    record.close(run_id, result.state, result.reason, result.metrics, params)

@@ -144,7 +144,7 @@ class Entry(NamedTuple):
     state: str  # running, complete, pruned or failed
     values: tuple[float, ...] = ()  # of the objectives, if complete
     feasible: bool = True  # within all constraints
-    evaluations: int = 0  # of the network, for single images
+    evaluations: int = 0  # of the network, for single images, if it was not completed
 
     @property
     def running(self) -> bool:
@@ -222,12 +222,11 @@ class Ledger:
         return Entry(known, proposal.params, "running")
 
     def complete(
-        self, number: int, values: Sequence[float], violations: Mapping[str, float], spent: int = 0
+        self, number: int, values: Sequence[float], violations: Mapping[str, float]
     ) -> None:
-        """`violations`: by how much each constraint is exceeded, at most 0 if it is kept; `spent`:
-        evaluations of the network."""
+        """`violations`: by how much each constraint is exceeded, at most 0 if it is kept."""
         trial = self._find(number)
-        self._note(trial, spent, violations)
+        self._note(trial, violations)
         self._tell(trial, TrialState.COMPLETE, list(values))
 
     def prune(
@@ -239,9 +238,9 @@ class Ledger:
         spent: int = 0,
     ) -> None:
         """Given up, or diverged: a result all the same, from which search methods learn. `value` is
-        the objective's, as far as the trial was drawn."""
+        the objective's, as far as the trial was drawn; `spent`: evaluations of the network."""
         trial = self._find(number)
-        self._note(trial, spent, violations)
+        self._note(trial, violations, spent)
         if value is None or len(self._spec.objectives) > 1:
             self._tell(trial, TrialState.PRUNED)
         else:
@@ -251,7 +250,7 @@ class Ledger:
     def fail(self, number: int, spent: int = 0) -> None:
         """No result."""
         trial = self._find(number)
-        self._note(trial, spent, {})
+        self._note(trial, {}, spent)
         self._tell(trial, TrialState.FAIL)
 
     # Straight to the storage: `Study.tell` and `Trial` read the trial anew at every step.
@@ -267,9 +266,10 @@ class Ledger:
             lambda: self._storage.get_trial_id_from_study_id_trial_number(study, number)
         )
 
-    def _note(self, trial: int, spent: int, violations: Mapping[str, float]) -> None:
+    def _note(self, trial: int, violations: Mapping[str, float], spent: int = 0) -> None:
         def note() -> None:
-            self._storage.set_trial_user_attr(trial, SPENT, spent)
+            if spent:
+                self._storage.set_trial_user_attr(trial, SPENT, spent)
             for name, value in violations.items():
                 optuna.Trial(self._study, trial).set_constraint(name, value)
 

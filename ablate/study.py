@@ -24,7 +24,7 @@ from ablate.interrupts import shielded
 from ablate.lab import Lab, yardsticks
 from ablate.leases import Leases
 from ablate.record import INTERVAL, summarise
-from ablate.recording import open_record, record_cell, tags_of
+from ablate.recording import open_record, record_files, tags_of
 from ablate.search import Entry, Ledger, best, finished, importance, make_tables
 from ablate.settings import Settings
 from ablate.tracking import NOTHING_PAST, REPEATS, TROUBLES, Tracker
@@ -37,8 +37,8 @@ DEATHS = 10
 """Of workers at the same cell, before its trial is given up: it may want more memory than there
 is. Many, for machines that are lent may be taken back at any time."""
 
-POLL = 0.5
-"""Seconds between looks at whether other workers have finished."""
+POLL = 0.05, 0.5
+"""Seconds between looks at whether other workers have finished: at first, at most."""
 
 
 class Watcher(Protocol):
@@ -69,6 +69,14 @@ class Claim(NamedTuple):
     entry: Entry
     again: bool  # another worker had begun it
     entries: list[Entry]  # how the study stood at that moment
+
+
+class Drawn(NamedTuple):
+    """A cell whose files are in the record, and whose run is still to be closed."""
+
+    run_id: str
+    seed: int
+    result: CellResult
 
 
 class CellError(Exception):
@@ -161,24 +169,27 @@ class Worker:
     def _claims(self) -> Iterator[Claim]:
         """Trials to run: what the dead left, then new ones. While others are at work one waits, for
         they may die too."""
+        pause = POLL[0]
         while True:
             with shielded(), self.leases.alone():
                 entries = self.ledger.entries()
                 claim = self._claim(entries)
             self.watcher.stands(finished(entries), best(self.study, entries))
             if claim is not None:
-                try:
-                    yield claim
-                finally:
-                    self.leases.release(_item(claim.entry))
+                yield claim
+                self.leases.finish(_item(claim.entry))
+                pause = POLL[0]
             elif self._out_of_time() or not any(entry.running for entry in entries):
                 return
             else:
-                time.sleep(POLL)
+                time.sleep(pause)
+                pause = min(2 * pause, POLL[1])
 
     def _claim(self, entries: list[Entry]) -> Claim | None:
-        for entry in entries:
-            if entry.running and self.leases.take(_item(entry)):
+        running = [entry for entry in entries if entry.running]
+        theirs = self.leases.others("trial/") if running else set()
+        for entry in running:
+            if _item(entry) not in theirs and self.leases.take(_item(entry)):
                 if self.ledger.is_running(entry.number):
                     return Claim(entry, True, entries)
                 self.leases.release(_item(entry))  # finished since the entries were read
@@ -195,10 +206,19 @@ class Worker:
             return None
         if self._out_of_time():
             return f"{self.study.minutes:g} minutes are over"
-        spent = sum(entry.evaluations for entry in entries)
-        if self.study.evaluations is not None and spent >= self.study.evaluations:
+        if self.study.evaluations is None:
+            return None
+        spent = sum(self._spent(entry) for entry in entries)
+        if spent >= self.study.evaluations:
             return f"{spent:,} of {self.study.evaluations:,} network evaluations are spent"
         return None
+
+    def _spent(self, entry: Entry) -> int:
+        """Evaluations of the network, for single images."""
+        if entry.state != "complete":
+            return entry.evaluations
+        nfe = self.study.settings(entry.params).nfe
+        return nfe * self.study.samples * len(self.study.seeds)
 
     def _out_of_time(self) -> bool:
         """This worker, whatever the others have left."""
@@ -224,15 +244,17 @@ class Worker:
         tags = self._tags | ({} if repeats is None else {REPEATS: str(repeats)})
         with shielded():
             done, deaths = self.record.past_cells(number) if again else NOTHING_PAST
-            run_id = self.record.open_trial(number, settings.knobs(), tags, again=again)
-            self._open.append(run_id)
+            run_id, opened = self._begin(claim, settings, seeds[0], tags)
         rival = None if repeats is not None else self._rival(settings, entries)
         cells: list[dict[str, float]] = []
         drawn: dict[int, Tensor] = {}
+        last: Drawn | None = None
         state, reason = "complete", None
         share = 1 / len(seeds)
         try:
             for seed in seeds:
+                self._close_cell(last, settings)
+                last = None
                 judge = self._judge(rival, drawn, seed) if rival else None
                 if seed in done:
                     cell = done[seed]
@@ -244,7 +266,8 @@ class Worker:
                     raise CellError(f"seed {seed}: its process was killed {deaths[seed]} times")
                 else:
                     looks = judge if seed == seeds[0] else None
-                    result = self._cell(run_id, entry, settings, seed, share, looks, tags)
+                    last = self._cell(run_id, opened, entry, settings, seed, share, looks, tags)
+                    opened, result = None, last.result
                     state, metrics, reason = result.state, result.metrics, result.reason
                     drawn[seed] = result.features
                 cells.append(metrics)
@@ -258,22 +281,40 @@ class Worker:
         self.watcher.advanced(1 - share * len(cells))  # what is not to be drawn any more
         if not self.leases.holds(_item(entry)):
             raise TakenOverError
-        self._conclude(entry, run_id, state, reason, cells)
+        self._conclude(entry, run_id, last, state, reason, cells)
         return reason if state == "failed" else None
+
+    def _begin(
+        self, claim: Claim, settings: Settings, seed: int, tags: Mapping[str, str]
+    ) -> tuple[str, str | None]:
+        """(the trial's run, its first cell's if that is opened with it)."""
+        number, knobs = claim.entry.number, settings.knobs()
+        if claim.again:
+            self._open.append(trial := self.record.reopen_trial(number, knobs, tags))
+            return trial, None
+        with self.record.at_once():
+            trial = self.record.open_trial(number, knobs, tags)
+            cell = self.record.open_cell(trial, number, seed, tags)
+        self._open += [trial, cell]
+        return trial, cell
 
     def _conclude(
         self,
         entry: Entry,
         run_id: str,
+        last: Drawn | None,
         state: str,
         reason: str | None,
         cells: list[dict[str, float]],
     ) -> None:
+        """`last`: the cell that is still to be closed, if there is one."""
         means, widths = summarise(cells)
         metrics = means | {name + INTERVAL: width for name, width in widths.items()}
+        settings = self.study.settings(entry.params)
         with shielded():
-            knobs = self.study.settings(entry.params).knobs()
-            self.record.close(run_id, state, reason, metrics, knobs)
+            with self.record.at_once():
+                self._close_cell(last, settings)
+                self.record.close(run_id, state, reason, metrics, settings.knobs())
             self._open.remove(run_id)
             spent = sum(int(cell["nfe"] * cell["samples"]) for cell in cells)
             violations = {
@@ -281,13 +322,14 @@ class Worker:
                 for name, bound in self.study.constraints.items()
                 if name in means
             }
-            if state == "complete":
-                values = [means[o.metric] for o in self.study.objectives]
-                self.ledger.complete(entry.number, values, violations, spent)
-            elif state == "failed":
-                self.ledger.fail(entry.number, spent)
-            else:
-                self.ledger.prune(entry.number, violations, *self._last_look(cells), spent)
+            with self.leases.writing():
+                if state == "complete":
+                    values = [means[o.metric] for o in self.study.objectives]
+                    self.ledger.complete(entry.number, values, violations)
+                elif state == "failed":
+                    self.ledger.fail(entry.number, spent)
+                else:
+                    self.ledger.prune(entry.number, violations, *self._last_look(cells), spent)
         self.watcher.finished(entry.number, state, means)
 
     def _last_look(self, cells: list[dict[str, float]]) -> tuple[float | None, int]:
@@ -335,19 +377,23 @@ class Worker:
     def _cell(
         self,
         trial_run: str,
+        opened: str | None,
         entry: Entry,
         settings: Settings,
         seed: int,
         share: float,
         judge: Judge | None,
         tags: Mapping[str, str],
-    ) -> CellResult:
-        """Tried again if it fails; every attempt is recorded."""
+    ) -> Drawn:
+        """Tried again if it fails; every attempt is recorded. `opened`: the run of the first."""
         calls = settings.nfe * -(-self.study.samples // BATCH)
         for _ in range(ATTEMPTS):
-            with shielded():
-                run_id = self.record.open_cell(trial_run, entry.number, seed, tags)
-                self._open.append(run_id)
+            if opened is None:
+                with shielded():
+                    run_id = self.record.open_cell(trial_run, entry.number, seed, tags)
+                    self._open.append(run_id)
+            else:
+                run_id, opened = opened, None
             told = _Told(self.watcher, share / calls)
             try:
                 result = run_cell(self.lab, settings, seed, told, judge)
@@ -364,11 +410,17 @@ class Worker:
                     self.record.close(run_id, "interrupted", "another worker took over")
                     raise TakenOverError
                 shows = trial_run if seed == self.study.seeds[0] else None
-                params = {**settings.knobs(), "seed": seed}
-                record_cell(self.record, run_id, shows, params, result, self.lab)
-                self._open.remove(run_id)
-            return result
+                record_files(self.record, run_id, shows, result, self.lab)
+            return Drawn(run_id, seed, result)
         raise CellError(reason)
+
+    def _close_cell(self, drawn: Drawn | None, settings: Settings) -> None:
+        if drawn is None:
+            return
+        result, params = drawn.result, {**settings.knobs(), "seed": drawn.seed}
+        with shielded():
+            self.record.close(drawn.run_id, result.state, result.reason, result.metrics, params)
+            self._open.remove(drawn.run_id)
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -398,6 +450,7 @@ class Worker:
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
             state, reason = ("interrupted", "Ctrl-C") if stopped else ("failed", first_line(error))
+            self.leases.hurry()
             with shielded(), suppress(*TROUBLES):
                 for run_id in self._open:
                     self.record.close(run_id, "interrupted", "the study was stopped")

@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
@@ -79,7 +79,11 @@ class Axe:
 
     def _signs(self) -> int:
         """Bytes in the databases: they grow as soon as anything is done."""
-        return sum(path.stat().st_size for path in (self.root / "mlruns").glob("*.db*"))
+        total = 0
+        for path in (self.root / "mlruns").glob("*.db*"):
+            with suppress(FileNotFoundError):  # a journal comes and goes
+                total += path.stat().st_size
+        return total
 
     def finish(self) -> None:
         ablate(self.root, "study", "tiny")

@@ -40,7 +40,7 @@ def test_one_owner_at_a_time(url: str):
     assert first.take("trial/0")  # its own
     assert not second.take("trial/0")
     assert second.take("trial/1")
-    assert (first.others("trial/"), second.others("trial/")) == (1, 1)
+    assert (first.others("trial/"), second.others("trial/")) == ({"trial/1"}, {"trial/0"})
     assert not second.renew("trial/0")
     first.release("trial/0")
     assert second.take("trial/0")
@@ -92,7 +92,7 @@ def test_a_process_that_is_gone_holds_nothing(url: str):
     done = subprocess.run([sys.executable, "-c", DIES, url], capture_output=True, text=True)
     assert done.stdout.strip() == "True"
     second = Leases(url, "s")
-    assert second.others("trial/") == 0
+    assert second.others("trial/") == set()
     assert second.take("trial/0")
 
 

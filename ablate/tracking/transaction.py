@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from mlflow.tracking import MlflowClient
+
+from ablate.files import turn
 
 
 @contextmanager
@@ -21,15 +24,29 @@ def at_once(client: MlflowClient) -> Iterator[None]:
     """
     store: Any = client._tracking_client.store
     make = getattr(store, "ManagedSessionMaker", None)
-    if make is None:
+    if make is None or isinstance(make, _Shared):
         yield
         return
-    with make(read_only=False) as session:
+    with _turn(store), make(read_only=False) as session:
         commit = session.commit
         session.commit = session.flush
-        store.ManagedSessionMaker = lambda read_only=True: nullcontext(session)
+        store.ManagedSessionMaker = _Shared(session)
         try:
             yield
         finally:
             store.ManagedSessionMaker = make
             session.commit = commit
+
+
+class _Shared(NamedTuple):
+    """A maker of sessions that hands out one and the same."""
+
+    session: Any
+
+    def __call__(self, read_only: bool = True) -> AbstractContextManager[Any]:
+        return nullcontext(self.session)
+
+
+def _turn(store: Any) -> AbstractContextManager[None]:
+    url = store.engine.url
+    return turn(Path(url.database)) if url.drivername.startswith("sqlite") else nullcontext()

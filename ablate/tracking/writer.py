@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -241,15 +241,21 @@ class StudyRun:
         }
         self.log(self.run_id, flat)
 
-    def open_trial(self, number: int, knobs: Knobs, tags: Tags, *, again: bool) -> str:
-        """`again`: another worker may have begun it."""
+    def at_once(self) -> AbstractContextManager[None]:
+        """One transaction for all that the block opens, or for all that it closes."""
+        return at_once(self._client)
+
+    def open_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
         tags = {**tags, TRIAL: str(number), KNOBS: json.dumps(dict(knobs))}
-        found = list(self._trial_runs(number, "trial")) if again else []
-        if not found:
-            return self._create("trial", f"trial {number}", self.run_id, tags)
-        run_id = str(found[0].info.run_id)
-        self._reopen(run_id, tags)
-        return run_id
+        return self._create("trial", f"trial {number}", self.run_id, tags)
+
+    def reopen_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
+        """One that another worker may have begun."""
+        found = next(self._trial_runs(number, "trial"), None)
+        if found is None:
+            return self.open_trial(number, knobs, tags)
+        self._reopen(found.info.run_id, tags)
+        return str(found.info.run_id)
 
     def past_cells(self, number: int) -> PastCells:
         """What other workers left of a trial; what they left in the middle is closed."""

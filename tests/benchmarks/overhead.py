@@ -71,6 +71,9 @@ class Forgetful:
     def has_yardsticks(self) -> bool:
         return True
 
+    def at_once(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def past_cells(self, _: int) -> object:
         from ablate.tracking import NOTHING_PAST
 
@@ -87,12 +90,9 @@ def ours(url: str, folder: Path, trials: int, *, tracked: bool) -> Callable[[], 
         metrics = {"kid": objective(settings.knobs()), "nfe": 1.0, "samples": 64.0}
         return SimpleNamespace(state="complete", reason=None, metrics=metrics, features=None)
 
-    def record_cell(record: Any, run_id: str, _: object, params: Any, result: Any, __: Any) -> None:
-        record.close(run_id, result.state, result.reason, result.metrics, params)
-
     made_up: Any = study
-    made_up.run_cell, made_up.record_cell, made_up.yardsticks = run_cell, record_cell, lambda _: {}
-    made_up.importance = lambda *_: {}
+    made_up.run_cell, made_up.record_files = run_cell, lambda *_: None
+    made_up.yardsticks, made_up.importance = lambda _: {}, lambda *_: {}
     if not tracked:
         made_up.open_record = lambda *_: Forgetful()
         made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: None)
@@ -173,7 +173,9 @@ def databases() -> Iterator[dict[str, Any]]:
                 name = f"db{time.time_ns()}"
                 with psycopg.connect(server.url, autocommit=True) as connection:
                     connection.execute(f"CREATE DATABASE {name}")
-                return server.url.rsplit("/", 1)[0] + f"/{name}"
+                url = server.url.rsplit("/", 1)[0] + f"/{name}"
+                optuna.storages.RDBStorage(driven(url)).engine.dispose()  # workers would collide
+                return url
 
             found["PostgreSQL"] = fresh
         yield found
