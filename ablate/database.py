@@ -65,7 +65,7 @@ def check(url: str) -> None:
 def masked(url: str) -> str:
     """Without the password."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        return hide_secrets(make_url(url).render_as_string(hide_password=True))
     except sa.exc.ArgumentError:
         return url.split("://")[0] + "://…"
 

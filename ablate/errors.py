@@ -16,23 +16,27 @@ def first_line(error: BaseException) -> str:
 
 
 PASSWORD = re.compile(r"(\w[\w+.-]*://[^\s:/@]*):[^\s@]+@")
+ASKED = re.compile(r"\b((?:ssl)?password=)([^\s&'\"]+)", re.IGNORECASE)
+"""In a URL's query, as libpq has it."""
+
 _secrets: set[str] = set()
 
 
 def keep_secret(url: str) -> None:
     """Whatever stands as a password in this URL is not to be shown, wherever it turns up."""
-    from urllib.parse import unquote, urlsplit
+    from urllib.parse import parse_qsl, unquote, urlsplit
 
     try:
-        password = urlsplit(url).password
+        parts = urlsplit(url)
+        written = [parts.password or "", *(match[2] for match in ASKED.finditer(parts.query))]
     except ValueError:
         return
-    if password:
-        _secrets.update({password, unquote(password)})
+    read = [value for key, value in parse_qsl(parts.query) if "password" in key.lower()]
+    _secrets.update(filter(None, (*written, *map(unquote, written), *read)))
 
 
 def hide_secrets(text: str) -> str:
     """Without passwords: those that are known, and whatever stands in a URL as one."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
-    return PASSWORD.sub(r"\1:***@", text)
+    return ASKED.sub(r"\1***", PASSWORD.sub(r"\1:***@", text))

@@ -114,12 +114,25 @@ class Study(Model):
         return len(self.first) + sum(1 for _ in itertools.islice(self.grid(), MOST_TRIALS))
 
     def corners(self) -> Iterator[dict[str, Scalar]]:
-        """Every combination of choices and ends of ranges: if these are valid, all is."""
+        """Every combination of choices and ends of ranges: if these are valid, all is. Where there
+        are too many, the first of them, and one with every value there is of any knob."""
         ends = {
             knob: Domain(choices=tuple(dict.fromkeys(domain.ends())), when=domain.when)
             for knob, domain in self.search.items()
         }
-        yield from itertools.islice(self.model_copy(update={"search": ends}).grid(), MOST_CORNERS)
+        grid = self.model_copy(update={"search": ends}).grid()
+        yield from itertools.islice(grid, MOST_CORNERS)
+        if next(grid, None) is None:
+            return
+        for row in self.rows:
+            some = self.model_copy(update={"search": ends, "rows": (row,)}).grid()
+            yield from itertools.islice(some, 1)
+        for knob, domain in ends.items():
+            for value in domain.choices or ():
+                only = domain.model_copy(update={"choices": (value,)})
+                some = self.model_copy(update={"search": {**ends, knob: only}}).grid()
+                having = (each for each in itertools.islice(some, MOST_CORNERS) if knob in each)
+                yield from itertools.islice(having, 1)
 
     def _grid(self, rest: list[str], chosen: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
         if not rest:

@@ -17,4 +17,5 @@ def serve(home: Home, port: int) -> None:
     artifacts = ["--default-artifact-root", home.artifacts.as_uri()]
     place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # five processes, unused
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place])

@@ -261,3 +261,6 @@ def test_passwords_are_hidden_wherever_they_turn_up():
     keep_secret("postgresql://boss:s3%40cret@host/db")
     text = hide_secrets("s3%40cret s3@cret http://me:other@x/y https://x:1/z user:name")
     assert text == "*** *** http://me:***@x/y https://x:1/z user:name"
+    keep_secret("postgresql://host/db?user=boss&password=qu%26ery&sslpassword=k3y")
+    text = hide_secrets("qu%26ery qu&ery k3y postgresql://host/db?password=another&user=boss")
+    assert text == "*** *** *** postgresql://host/db?password=***&user=boss"

@@ -181,6 +181,40 @@ def test_knobs_apply_only_where_they_mean_something():
         assert ("L" in params) == (settings.sampler == "asams")
 
 
+def test_a_value_beyond_the_corners_that_can_be_checked_is_checked_too():
+    """Eight knobs of two ends each and three starts are 768 corners a sampler; the wrong one is
+    the last of four."""
+    ranges = "\n".join(
+        f"{knob} = {{ low = {low}, high = {high} }}"
+        for knob, low, high in (
+            *(
+                ("chi", 0.99, 1.0),
+                ("r", 0.5, 1.0),
+                ("L", 1, 6),
+                ("n", 0, 25),
+                ("s_min", 0.01, 0.02),
+            ),
+            *(("sigma", 0.4, 0.8), ("levels", 20, 60), ("cap", 0.5, 0.9)),
+        )
+    )
+    inits = '["class-average", "lognormal", "gaussian"]'
+    text = f"""question = "?"
+bundle = "digits"
+method = "random"
+[search]
+sampler = ["adls", "asams", "asams-consistent", "dals"]
+init = {inits}
+grid = ["geometric"]
+{ranges}
+[budgets.quick]
+trials = 5
+samples = 64
+"""
+    with pytest.raises(UserError, match="sampler 'dals' is unknown"):
+        parse(text, "s", "quick")
+    assert parse(text.replace(', "dals"', ""), "s", "quick").trials == 5
+
+
 def test_conditions_may_be_written_in_any_order():
     text = GOOD.replace('sampler = "adls"\n', "").replace(
         "r = {", 'n = { choices = [1], when = { chi = 1.0 } }\nsampler = ["pf-heun", "adls"]\nr = {'
@@ -263,8 +297,9 @@ PAPER = {  # Tables 3 and 4: (L, delta, chi) by sampler, with class-average and 
 @pytest.mark.parametrize(("sampler", "dataset"), PAPER)
 def test_searches_begin_with_the_papers_own_answer(sampler: str, dataset: str):
     study = read(find(HERE, f"{dataset}-{sampler}"), "full")
-    assert [row["init"] for row in study.first] == ["class-average", "lognormal-paper"]
-    for row, (steps, delta, chi) in zip(study.first, PAPER[sampler, dataset], strict=True):
+    inits = [row["init"] for row in study.first]
+    assert inits == ["class-average", "lognormal-paper", "class-gaussian"]  # the last is ours
+    for row, (steps, delta, chi) in zip(study.first[:2], PAPER[sampler, dataset], strict=True):
         settings = study.settings(row)
         assert (settings.L, settings.chi, settings.sigma) == (steps, chi, 0.8)
         assert abs(settings.knobs()["delta"] - delta) < 1e-12
