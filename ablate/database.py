@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from ablate.errors import UserError, first_line, hide_secrets
+from ablate.interrupts import let_through
 
 T = TypeVar("T")
 PATIENCE = float(os.environ.get("ABLATE_PATIENCE_SECONDS", "300"))
@@ -100,7 +101,8 @@ def _trouble(error: Exception) -> UserError:
 
 
 def patiently(work: Callable[[], T], patience: float | None = None) -> T:
-    """`work`, again and again while the database is away. It must bear being done twice."""
+    """`work`, again and again while the database is away, or until Ctrl-C. It must bear being done
+    twice."""
     until = time.monotonic() + (PATIENCE if patience is None else patience)
     pause = 0.05
     while True:
@@ -110,6 +112,7 @@ def patiently(work: Callable[[], T], patience: float | None = None) -> T:
             trouble = _trouble(error)
             if not passes(error) or time.monotonic() > until:
                 raise trouble from None
+        let_through()
         time.sleep(pause)
         pause = min(2 * pause, 5.0)
 

@@ -10,19 +10,34 @@ from contextlib import contextmanager
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+_caught: list[int] = []  # by the shield in force
+
+
+def _catch(number: int, _: object) -> None:
+    _caught.append(number)
+
+
 @contextmanager
 def shielded() -> Iterator[None]:
-    """SIGINT and SIGTERM take effect at the end of the block: one in the middle of a write would
-    leave MLflow's database locked, and what was written half said."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+    """SIGINT and SIGTERM take effect at the end of the outermost block: one in the middle of a
+    write would leave MLflow's database locked, and what was written half said."""
+    main = threading.current_thread() is threading.main_thread()  # which alone gets signals
+    if not main or signal.getsignal(signal.SIGINT) is _catch:
         yield
         return
-    caught: list[int] = []
-    before = {s: signal.signal(s, lambda number, _: caught.append(number)) for s in SIGNALS}
+    before = {s: signal.signal(s, _catch) for s in SIGNALS}
     try:
         yield
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
-        for number in caught:
+        numbers = list(_caught)
+        _caught.clear()
+        for number in numbers:
             signal.raise_signal(number)
+
+
+def let_through() -> None:
+    """Whoever waits within a shield, with nothing written, is interrupted by what it has caught."""
+    if _caught and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt

@@ -38,6 +38,10 @@ from ablate.spec import Study
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
+RANDOM = 5
+"""Random trials before TPE takes over, besides those that come first: studies are short."""
+
+
 class Proposal(NamedTuple):
     params: dict[str, Value]
     memory: dict[str, Any]  # what the search method wants to find in this trial later
@@ -126,7 +130,7 @@ def _sampler(study: Study, n: int) -> BaseSampler:
     digest = hashlib.blake2b(f"search/{study.seed}/{n}".encode(), digest_size=4).digest()
     seed = int.from_bytes(digest, "big")
     if study.method == "tpe":
-        return TPESampler(seed=seed, multivariate=True)
+        return TPESampler(seed=seed, multivariate=True, n_startup_trials=len(study.first) + RANDOM)
     if study.method == "gp":
         return GPSampler(seed=seed, warn_independent_sampling=False)
     return CmaEsSampler(  # adds the trial's number to its seed by itself

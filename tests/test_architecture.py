@@ -26,7 +26,7 @@ LAYERS = {
     ),
     MEASURED: "metrics",
     EXPERIMENT: (
-        "settings space spec families study_file trial lab search tracking study provenance"
+        "settings space spec families study_file trial lab search tracking study runner provenance"
         " leases database pruning plan recording pictures build portrait importing training_log"
         " neighbourhood evaluation"
     ),

@@ -21,6 +21,7 @@ from mlflow.tracking import MlflowClient
 from ablate.database import cause, passes, patiently
 from ablate.errors import UserError, hide_secrets, keep_secret
 from ablate.home import Home
+from ablate.interrupts import shielded
 from ablate.study import run
 from tests.studies import (
     TRIALS,
@@ -255,6 +256,19 @@ def test_a_locked_database_is_waited_for():
         patiently(lambda: (_ for _ in ()).throw(locked_error()), patience=0.1)
     assert passes(locked_error())
     assert str(cause(locked_error())) == "database is locked"
+
+
+def test_a_shield_does_not_keep_one_waiting_for_a_database():
+    """Ctrl-C while a database is away: within a shield too, for nothing is being written."""
+    asked = []
+
+    def away() -> None:
+        asked.append(signal.raise_signal(signal.SIGINT))
+        raise locked_error()
+
+    with pytest.raises(KeyboardInterrupt), shielded():
+        patiently(away, patience=60)
+    assert len(asked) == 1
 
 
 def test_passwords_are_hidden_wherever_they_turn_up():

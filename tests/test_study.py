@@ -16,12 +16,12 @@ import torch
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from ablate import study as runner
+from ablate import runner
 from ablate.home import Home
 from ablate.lab import Lab
 from ablate.leases import Leases
 from ablate.record import Cell, Trial
-from ablate.study import run
+from ablate.study import Worker, run
 from ablate.tracking import Reader, Tracker
 from ablate.tracking.reader import _merged
 from ablate.trial import run_cell
@@ -454,7 +454,7 @@ def test_a_trial_that_ends_while_another_asks_is_not_run_again(
     """Between a worker's look at the trials and its asking for one, the owner may have finished."""
     lab, home = lab_of(make_root(tmp_path, tiny_bundle, trials=2)), Home(tmp_path)
     run(lab, home, Quiet())
-    worker = runner.Worker(lab, home, Quiet())
+    worker = Worker(lab, home, Quiet())
     entries = [entry._replace(state="running") for entry in worker.ledger.entries()]
     assert worker._claim(entries) is None
     assert worker.leases.take("trial/0")  # given back
