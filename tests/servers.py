@@ -34,8 +34,9 @@ def postgres_programs() -> Path | None:
 class Postgres:
     """A cluster of its own, reached by password only."""
 
-    def __init__(self) -> None:
+    def __init__(self, durable: bool) -> None:
         """In a folder that PostgreSQL's own user may enter, as pytest's are not."""
+        self._fsync = "on" if durable else "off"
         self._programs, self._port = postgres_programs(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="ablate-postgres-"))
         self.folder.chmod(0o755)
@@ -62,7 +63,8 @@ class Postgres:
             subprocess.run(command, check=True, stdout=out, stderr=out, cwd="/")
 
     def start(self) -> None:
-        own = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        own = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
+        own += f" -c fsync={self._fsync}"
         self._run("pg_ctl", "-D", "-w", "-l", str(self._folder / "log"), "-o", own, "start")
 
     def stop(self) -> None:
@@ -70,8 +72,9 @@ class Postgres:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
+def postgres(durable: bool = False) -> Iterator[Postgres]:
+    """`durable`: as it comes, every commit on the disk; else sooner done."""
+    server = Postgres(durable)
     try:
         yield server
     finally:

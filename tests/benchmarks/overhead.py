@@ -1,27 +1,29 @@
 """What a study costs besides its cells: claiming, telling and recording, by trial.
 
-    python -m tests.benchmarks.overhead [TRIALS …]       (100 1000; add 10000 for one worker)
+    python -m tests.benchmarks.overhead [TRIALS …] [--workers 1 4 8] [--database SQLite PostgreSQL]
+
+100 and 1,000 trials unless told; more than 1,000 are for one worker alone.
 
 A fake objective of one millisecond, random search, one seed. Ours is `study.run` as it is, with
 drawing, pictures and the knobs' importance left out, for which the others have no counterpart: the
 study's run, trials and cells with all their tags and knobs. `optuna` is `study.optimize` on the
 same database, `optuna + mlflow` adds optuna-integration's MLflowCallback on a SQLite store of its
 own, as ours is. Without tracking, ours is the same worker with a record that forgets. Opening and
-closing a study, a second or so, is in neither. PostgreSQL where installed.
+closing a study, a second or so, is in neither. PostgreSQL where installed, as it comes.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import json
 import math
+import multiprocessing
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -167,21 +169,32 @@ RIVALS = {"ours": ours, "optuna": plain}
 
 def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, tracked: bool) -> float:
     """Milliseconds by trial beyond the objective's own, from the first claim to the last."""
-    command = [sys.executable, "-m", "tests.benchmarks.overhead", "--worker", name, url]
-    command += [str(folder), str(trials), "tracked" if tracked else "untracked"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    team = [subprocess.Popen(command, text=True, **pipes) for _ in range(workers)]  # type: ignore[call-overload]
+    crowd = multiprocessing.get_context("forkserver")  # imports are not overhead, and done once
+    crowd.set_forkserver_preload(["ablate.study", "mlflow", "optuna_integration", "tests.studies"])
+    ends = [crowd.Pipe() for _ in range(workers)]
+    what = name, url, folder, trials, tracked
+    team = [crowd.Process(target=work, args=(theirs, *what)) for _, theirs in ends]
     for worker in team:
-        assert worker.stdout.readline() == "ready\n"  # imports and bundles are not overhead
+        worker.start()
+    pipes = [ours for ours, _ in ends]
+    for pipe in pipes:
+        assert pipe.recv() == "ready"  # with its bundle and its connection
+    for pipe in pipes:
+        pipe.send("go")
+    spans = [pipe.recv() for pipe in pipes]
     for worker in team:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    spans = [json.loads(worker.stdout.readline()) for worker in team]
-    for worker in team:
-        worker.communicate()
+        worker.join()
     worked = [span for span in spans if not math.isnan(span[1])]  # some may come too late for any
     took = max(last for _, last in worked) - min(first for first, _ in worked)
     return 1000 * took / trials - 1.0 / workers
+
+
+def work(pipe: Connection, name: str, url: str, folder: Path, trials: int, tracked: bool) -> None:
+    """As one of several: makes everything ready, then waits for the word."""
+    go = RIVALS[name](url, folder, trials, tracked=tracked)
+    pipe.send("ready")
+    pipe.recv()
+    pipe.send(go())
 
 
 @contextlib.contextmanager
@@ -195,7 +208,7 @@ def databases() -> Iterator[dict[str, Any]]:
 
         found: dict[str, Any] = {"SQLite": sqlite}
         if postgres_programs() is not None:
-            server = stack.enter_context(postgres())
+            server = stack.enter_context(postgres(durable=True))
 
             def fresh(place: Path) -> str:
                 import psycopg
@@ -211,15 +224,17 @@ def databases() -> Iterator[dict[str, Any]]:
         yield found
 
 
-def main(counts: list[int]) -> None:
+def main() -> None:
+    asked = parser().parse_args()
     print("| database | workers | trials | ours | optuna | ours, tracked | optuna + mlflow |")
     print("|---|---|---|---|---|---|---|", flush=True)
     with databases() as places:
         for (database, make), workers, trials in (
             (place, workers, trials)
             for place in places.items()
-            for workers in WORKERS
-            for trials in counts
+            if place[0] in asked.database
+            for workers in asked.workers
+            for trials in asked.trials
             if workers == 1 or trials <= MOST_FOR_ALL
         ):
             cells = []
@@ -243,18 +258,13 @@ def make_record(file: Path) -> None:
     MlflowClient(f"sqlite:///{file}").search_experiments(max_results=1)
 
 
-def work(name: str, url: str, folder: str, trials: str, tracked: str) -> None:
-    """As one of several: imports everything, then waits for the word."""
-    if tracked == "tracked":
-        import mlflow  # noqa: F401
-    go = RIVALS[name](url, Path(folder), int(trials), tracked=tracked == "tracked")
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(json.dumps(go()), flush=True)
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser()
+    made.add_argument("trials", nargs="*", type=int, default=[100, 1000])
+    made.add_argument("--workers", nargs="+", type=int, default=WORKERS)
+    made.add_argument("--database", nargs="+", default=("SQLite", "PostgreSQL"))
+    return made
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        work(*sys.argv[2:])
-    else:
-        main([int(text) for text in sys.argv[1:]] or [100, 1000])
+    main()
