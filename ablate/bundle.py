@@ -63,6 +63,7 @@ class Card(BaseModel):
     note: str = ""
     steps: Steps | None = None  # of a network that is told k instead of log s
     provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
+    content: str | None = None  # hash of the tensors; those that ship were made without
 
 
 class Bundle(NamedTuple):
@@ -101,8 +102,17 @@ def write(
     tensors["class_averages"] = moments.class_averages.float()
     tensors |= {f"features.{split}": value.half() for split, value in features.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
+    card = card.model_copy(update={"content": _digest(tensors)})
     with whole_file(path) as scratch:
         save_file(tensors, scratch, {"ablate": card.model_dump_json()})
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(name.encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def shipped() -> dict[str, Path]:
@@ -155,7 +165,10 @@ def read_card(path: Path) -> Card:
 def read(path: Path) -> Bundle:
     card = read_card(path)
     with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if card.content not in (None, _digest(stored)):
+        raise UserError(f"bundle {path}: is damaged; its bytes are not those that were written")
+    tensors = {name: value.float() for name, value in stored.items()}
     try:
         return _unpacked(card, file_hash(path), tensors)
     except (KeyError, RuntimeError) as error:  # a tensor missing, or of another shape

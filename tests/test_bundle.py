@@ -108,8 +108,10 @@ def check_classes(found: Moments, expected: Moments) -> None:
 
 def test_card_comes_back_equal(parts: Parts, tmp_path: Path):
     path = parts.write(tmp_path / "a.safetensors")
-    assert bundles.read_card(path) == parts.card
-    assert bundles.read(path).card == parts.card
+    back = bundles.read_card(path)
+    assert len(back.content) == 64  # of the tensors, known when they are written
+    assert back == parts.card.model_copy(update={"content": back.content})
+    assert bundles.read(path).card == back
 
 
 def test_weights_come_back_as_float16_keeps_them(parts: Parts, tmp_path: Path):
@@ -340,7 +342,8 @@ def test_bundle_without_one_of_its_tensors_is_refused(tiny_bundle: Path, tmp_pat
     tensors = load_file(tiny_bundle)
     del tensors[name]
     path = tmp_path / "less.safetensors"
-    save_file(tensors, path, {"ablate": json.dumps(card_of(tiny_bundle))})
+    card = {**card_of(tiny_bundle), "content": None}  # as it was before there were hashes of it
+    save_file(tensors, path, {"ablate": json.dumps(card)})
     with pytest.raises(UserError, match="tensors do not fit its card") as caught:
         bundles.read(path)
     assert "\n" not in str(caught.value)
