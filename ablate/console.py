@@ -204,7 +204,7 @@ def print_study(study: Study, which: str) -> None:
     )
 
 
-def print_plan(plan: Plan, device: str) -> None:
+def print_plan(plan: Plan, study: Study, device: str) -> None:
     """What it would cost; a range of time where trials may be given up early."""
     about = "" if plan.exact else "about "
     span = duration(plan.seconds)
@@ -216,7 +216,11 @@ def print_plan(plan: Plan, device: str) -> None:
         (f"time on this {device}", f"{about}{span}"),
         ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
     ]
-    print_table(["plan", ""], rows)
+    limits = [f"{study.minutes:g} minutes"] if study.minutes is not None else []
+    limits += [f"{study.evaluations:,} evaluations"] if study.evaluations is not None else []
+    if limits:
+        rows.append(("begins no trial after", " or ".join(limits)))
+    print_table(["the whole study, with one worker", ""], rows)
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from ablate.errors import UserError, first_line, hide_secrets
+from ablate.errors import PassingError, UserError, first_line, hide_secrets
 from ablate.interrupts import let_through
 
 T = TypeVar("T")
@@ -50,6 +50,8 @@ def connect(url: str) -> sa.Engine:
 
 def check(url: str) -> None:
     """One clear line if there is no such database, or it does not let us in."""
+    if not driven(url).startswith("postgresql"):
+        raise UserError(f"--storage {masked(url)}: machines share a PostgreSQL database")
     try:
         engine = connect(url)
         with engine.connect() as connection:
@@ -97,7 +99,8 @@ def _trouble(error: Exception) -> UserError:
     if not any(isinstance(each, sa.exc.SQLAlchemyError) for each in _chain(error)):
         raise error
     said = hide_secrets(first_line(cause(error)))
-    return UserError(f"the study's database: {said}; the same command continues")
+    kind = PassingError if passes(error) else UserError
+    return kind(f"the study's database: {said}; the same command continues")
 
 
 def patiently(work: Callable[[], T], patience: float | None = None) -> T:

@@ -9,6 +9,14 @@ class UserError(Exception):
     The text says what is wrong, the value, where it stands and what to do about it.
     """
 
+    code = 2
+
+
+class PassingError(UserError):
+    """Nobody's mistake: a server is away, a process was killed. The same command may well do."""
+
+    code = 75  # EX_TEMPFAIL of sysexits.h: schedulers try again
+
 
 def first_line(error: BaseException) -> str:
     """What it says, in one line: its kind, if it says nothing."""

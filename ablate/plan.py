@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import torch
+from pydantic import ValidationError
 
+from ablate.errors import UserError
 from ablate.extractor import extract
 from ablate.lab import Lab
-from ablate.search import propose
-from ablate.spec import Study
+from ablate.record import Value
+from ablate.search import learns, propose
+from ablate.spec import Study, one_line
 from ablate.trial import BATCH, KEPT_IMAGES, STRIP_FRAMES, STRIP_ROWS
 
 PROBE = 1.0
@@ -87,12 +91,11 @@ def _time(work: Callable[[], object], seconds: float) -> float:
 def make_plan(lab: Lab, speed: Speed) -> Plan:
     """Of the whole study, whatever of it is done already."""
     study = lab.study
-    exact = study.method in ("grid", "random", "qmc")
-    known = range(study.trials if exact else len(study.first))
-    costs = [study.settings(propose(study, n, []).params).nfe for n in known]
-    total = float(sum(costs[: study.trials]))
-    if not exact and study.trials > len(costs):
-        total += (study.trials - len(costs)) * _mean_nfe(study)
+    total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
+    if study.trials > known:
+        guess = study.model_copy(update={"method": "random", "first": ()})
+        sample, guesses = _total_nfe(study, itertools.islice(_foreseen(guess), GUESSES))
+        total += (study.trials - known) * sample / guesses
     cells, batches = study.trials * len(study.seeds), -(-study.samples // BATCH)
     each = study.samples * speed.image + speed.cell + RECORDING
     yardsticks = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
@@ -103,15 +106,30 @@ def make_plan(lab: Lab, speed: Speed) -> Plan:
         evaluations=round(total * len(study.seeds) * study.samples),
         seconds=seconds,
         bytes=cells * _cell_bytes(lab) + (cells + study.trials) * RUN_BYTES,
-        exact=exact,
+        exact=not learns(study),
         least=_least(study, seconds) if study.rungs else seconds,
     )
 
 
-def _mean_nfe(study: Study) -> float:
-    guess = study.model_copy(update={"method": "random", "first": ()})
-    drawn = (study.settings(propose(guess, n, []).params).nfe for n in range(GUESSES))
-    return sum(drawn) / GUESSES
+def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
+    """The configurations that it will try, as far as they do not hang on results."""
+    if study.method == "grid":
+        return itertools.chain(study.first, study.grid())
+    if learns(study):
+        return study.first
+    return (propose(study, n, []).params for n in itertools.count())
+
+
+def _total_nfe(study: Study, configurations: Iterable[Mapping[str, Value]]) -> tuple[float, int]:
+    """(evaluations of one sample of each, how many there are)."""
+    total, count = 0.0, 0
+    for params in configurations:
+        try:
+            total += study.settings(params).nfe
+        except ValidationError as error:  # the corners were too many to try them all
+            raise UserError(f"{study.name}: {one_line(error)} [{dict(params)}]") from None
+        count += 1
+    return total, count
 
 
 def _least(study: Study, seconds: float) -> float:

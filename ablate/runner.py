@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from ablate import pruning
@@ -21,6 +22,7 @@ from ablate.record import INTERVAL, summarise
 from ablate.recording import record_files
 from ablate.search import Entry, Ledger
 from ablate.settings import Settings
+from ablate.spec import one_line
 from ablate.tracking import NOTHING_PAST, REPEATS, StudyRun
 from ablate.trial import BATCH, CellResult, Judge, run_cell
 
@@ -101,7 +103,11 @@ class Runner:
     def _configuration(self, claim: Claim) -> str | None:
         """All seeds, up to the first that diverges or the point where it is given up."""
         entry, again, entries = claim
-        settings, number = self.study.settings(entry.params), entry.number
+        number = entry.number
+        try:
+            settings = self.study.settings(entry.params)
+        except ValidationError as error:
+            return self._refuse(claim, one_line(error))
         repeats, seeds = self._replicate(entry, entries)
         tags = {**self._tags, **({} if repeats is None else {REPEATS: str(repeats)})}
         with shielded():
@@ -145,6 +151,20 @@ class Runner:
             raise TakenOverError
         self._conclude(entry, run_id, last, state, reason, cells)
         return reason if state == "failed" else None
+
+    def _refuse(self, claim: Claim, reason: str) -> str:
+        """A configuration that is none, which the check of the study's corners did not come upon:
+        there are too many of them."""
+        number, params = claim.entry.number, claim.entry.params
+        with shielded():
+            open_trial = self.record.reopen_trial if claim.again else self.record.open_trial
+            run_id = open_trial(number, params, self._tags)
+            self.record.close(run_id, "failed", reason, params=params)
+            with self.leases.writing():
+                self.ledger.fail(number)
+        self.watcher.advanced(1.0)
+        self.watcher.finished(number, "failed", {})
+        return reason
 
     def _begin(
         self, claim: Claim, settings: Settings, seed: int, tags: Mapping[str, str]
@@ -221,6 +241,8 @@ class Runner:
         return pruning.choose_rival(self.study, settings, rivals)
 
     def _judge(self, rival: pruning.Rival, drawn: dict[int, Tensor], seed: int) -> Judge:
+        self._features_of(rival.number, seed)  # if they cannot be had, it is not the cell's fault
+
         def judge(features: Tensor) -> str | None:
             drawn[seed] = features
             theirs = {each: self._features_of(rival.number, each) for each in drawn}
@@ -308,7 +330,11 @@ class _Told:
 
 def _alike(entry: Entry, entries: list[Entry]) -> list[int]:
     """Earlier trials of the same configuration."""
-    return [other.number for other in entries[: entry.number] if other.params == entry.params]
+    return [
+        other.number
+        for other in entries
+        if other.number < entry.number and other.params == entry.params
+    ]
 
 
 def _firsts(entries: list[Entry]) -> list[Entry]:

@@ -6,12 +6,16 @@ never work on the same trial.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from ablate.errors import UserError, first_line, hide_secrets
+from pydantic import ValidationError
+
+from ablate.database import masked
+from ablate.errors import PassingError, UserError, first_line, hide_secrets
 from ablate.files import make_whole
 from ablate.home import Home
 from ablate.interrupts import shielded
@@ -19,11 +23,14 @@ from ablate.lab import Lab, yardsticks
 from ablate.leases import Leases
 from ablate.recording import open_record, tags_of
 from ablate.runner import Claim, Runner, Watcher, item
-from ablate.search import Entry, Ledger, best, finished, importance, make_tables
-from ablate.tracking import TROUBLES, Tracker
+from ablate.search import Entry, Ledger, best, finished, importance, make_tables, summary
+from ablate.tracking import TROUBLES, StudyRun, Tracker
 
 POLL = 0.05, 0.5
 """Seconds between looks at whether other workers have finished: at first, at most."""
+
+TELL = 0.2
+"""Seconds between words to a watcher of how the study stands."""
 
 
 class Outcome(NamedTuple):
@@ -35,35 +42,48 @@ class Outcome(NamedTuple):
 
 def run(lab: Lab, home: Home, watcher: Watcher) -> Outcome:
     """Bring the study to its total number of trials, with whoever else works on it."""
-    try:
-        if not home.storage:
-            make_whole(home.search, make_tables)
+    with in_one_line(lab, home):
+        open_search(home)
         worker = Worker(lab, home, watcher)
         try:
             return worker.work()
         finally:
             with shielded():
                 worker.leases.close()
+
+
+def open_search(home: Home) -> None:
+    """On a server, the first to come makes its tables."""
+    if not home.storage:
+        make_whole(home.search, make_tables)
+
+
+@contextmanager
+def in_one_line(lab: Lab, home: Home) -> Iterator[None]:
+    """What a disk, a database or a tracking server has to say."""
+    try:
+        yield
     except UserError:
         if not home.storage and not home.search.exists():  # SQLite says something else of it
             raise UserError(f"study {lab.key}: {home.search} is gone") from None
         raise
     except TROUBLES as error:
-        raise UserError(
+        kind = UserError if isinstance(error, OSError) else PassingError
+        raise kind(
             f"study {lab.key}: cannot be recorded: {hide_secrets(first_line(error))};"
             " the same command continues"
         ) from None
 
 
-def close_left(lab: Lab, home: Home) -> None:
-    """After Ctrl-C: if nobody works on the study any more, nothing of it is left RUNNING. A worker
-    that was stopped as it began could not see to that."""
+def close_left(lab: Lab, home: Home, state: str, reason: str) -> None:
+    """If nobody works on the study any more, nothing of it is left RUNNING: workers that were
+    killed, or stopped as they began, could not see to that."""
     leases = Leases(home.search_url, lab.key)
     try:
         with leases.alone():
             found = Tracker(home).find_study(lab.study.name, lab.key)
             if found is not None and not found.is_whole() and not leases.others("worker/"):
-                found.close_all("interrupted", "Ctrl-C")
+                found.close_all(state, reason)
     finally:
         leases.close()
 
@@ -79,12 +99,15 @@ class Worker:
         self._presence = f"worker/{self.leases.owner.split()[-1]}"
         self.leases.take(self._presence)
         self._began = time.monotonic()
+        self._costs: dict[int, int] = {}  # of trials, in full
 
     def work(self) -> Outcome:
         entries = self.ledger.entries()
         already = finished(entries)
         self.watcher.began(already, self.study.trials, best(self.study, entries))
-        if self._is_done(entries) and self._was_closed():
+        found = self._find_record(entries)
+        if found is not None and self._is_done(entries) and found.is_whole():
+            found.touch()
             failed = [(e.number, "failed before") for e in entries if e.state == "failed"]
             return Outcome(already, 0, failed)
         tags = tags_of(self.lab)
@@ -101,25 +124,37 @@ class Worker:
         failures = [(number, reason) for number, reason in reasons.items() if reason]
         return Outcome(already, len(reasons), failures, self._cap(self.ledger.entries()))
 
+    def _find_record(self, entries: list[Entry]) -> StudyRun | None:
+        """Of this study, if there is one. A trial is told to the search when its record is whole,
+        so the last that is finished stands in the record, unless that is another's."""
+        found = self.tracker.find_study(self.study.name, self.lab.key)
+        last = max((entry.number for entry in entries if not entry.running), default=None)
+        if last is None or (found is not None and found.has_trial(last)):
+            return found
+        raise UserError(
+            f"study {self.lab.key}: its search has {finished(entries)} finished trials, but the"
+            f" record {masked(self.tracker.uri)} does not know trial {last}: give it the record"
+            " that it was begun with, or begin anew without either"
+        )
+
     def _is_done(self, entries: list[Entry]) -> bool:
         finished = not any(entry.running for entry in entries)
         return finished and len(entries) >= self.study.trials
-
-    def _was_closed(self) -> bool:
-        found = self.tracker.find_study(self.study.name, self.lab.key)
-        return found is not None and found.is_whole()
 
     # --- which trial next --------------------------------------------------------------------
 
     def _claims(self) -> Iterator[Claim]:
         """Trials to run: what the dead left, then new ones. While others are at work one waits, for
         they may die too."""
-        pause = POLL[0]
+        pause, told = POLL[0], -math.inf
         while True:
             with shielded(), self.leases.alone():
                 entries = self.ledger.entries()
+                self.ledger.drop_doubles()
                 claim = self._claim(entries)
-            self.watcher.stands(finished(entries), best(self.study, entries))
+            if claim is None or time.monotonic() >= told + TELL:
+                self.watcher.stands(finished(entries), best(self.study, entries))
+                told = time.monotonic()
             if claim is not None:
                 yield claim
                 self.leases.finish(item(claim.entry))
@@ -140,10 +175,11 @@ class Worker:
                 self.leases.release(item(entry))  # finished since the entries were read
         if len(entries) >= self.study.trials or self._cap(entries):
             return None
-        entry = self.ledger.propose_next(entries)
-        if not self.leases.take(item(entry)):  # another came in between: the server was away
+        proposed = self.ledger.propose_next(entries)
+        if proposed is None or not self.leases.take(item(proposed)):
+            # another came in between: the server was away
             return self._claim(self.ledger.entries())
-        return Claim(entry, False, entries)
+        return Claim(proposed, False, entries)
 
     def _cap(self, entries: list[Entry]) -> str | None:
         """Which limit is reached, or None."""
@@ -159,11 +195,16 @@ class Worker:
         return None
 
     def _spent(self, entry: Entry) -> int:
-        """Evaluations of the network, for single images."""
-        if entry.state != "complete":
+        """Evaluations of the network, for single images; of a running trial, what it may take."""
+        if not (entry.running or entry.state == "complete"):
             return entry.evaluations
-        nfe = self.study.settings(entry.params).nfe
-        return nfe * self.study.samples * len(self.study.seeds)
+        if entry.number not in self._costs:
+            try:
+                nfe = self.study.settings(entry.params).nfe
+            except ValidationError:  # it is about to be refused
+                nfe = 0
+            self._costs[entry.number] = nfe * self.study.samples * len(self.study.seeds)
+        return self._costs[entry.number]
 
     def _out_of_time(self) -> bool:
         """This worker, whatever the others have left."""
@@ -173,10 +214,12 @@ class Worker:
     # --- the end -----------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """What a study says of itself when its last trial is done, whoever ran it."""
+        """What a study says of itself when its last trial is done, by the first to see that; or,
+        where a limit ended it, by the last to go."""
+        self.leases.release(self._presence)  # of two that go at once, one must find itself alone
         entries = self.ledger.entries()
         left_alone = self._cap(entries) and not self.leases.others("worker/")
-        if not (self._is_done(entries) or left_alone):
+        if self.record.is_whole() or not (self._is_done(entries) or left_alone):
             return
         found = importance(self.study, entries)
         self.record.log_document("importance.json", found)
@@ -186,7 +229,7 @@ class Worker:
             for method, knobs in methods.items()
             for knob, share in knobs.items()
         }
-        self.record.log(self.record.run_id, shares)
+        self.record.log(self.record.run_id, summary(self.study, entries) | shares)
         self.record.close_all("complete", self._cap(entries))
 
     @contextmanager

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from ablate.errors import UserError
+from ablate.errors import PassingError, UserError
 from ablate.home import Home
 from ablate.interrupts import shielded
 
@@ -28,9 +28,10 @@ TRIALS_FAILED = 3
 
 def run(
     home: Home, arguments: Sequence[str], devices: Sequence[str], look: Callable[[], None]
-) -> None:
+) -> list[str]:
     """`ablate study` with these arguments, one process for each device; `look` is called all the
-    while. URLs go by the environment: arguments can be seen by everybody on the machine."""
+    while. Tells which were killed. URLs go by the environment: arguments can be seen by everybody
+    on the machine."""
     threads = str(max(1, (os.cpu_count() or 1) // len(devices)))
     surroundings = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid())}
     if home.storage:
@@ -61,16 +62,19 @@ def run(
         for place, (worker, errors) in enumerate(zip(team, said, strict=True)):
             errors.seek(0)
             _complain(place, worker.returncode, errors.read())
+        return [
+            f"worker {place} was killed ({signal.Signals(-worker.returncode).name})"
+            for place, worker in enumerate(team)
+            if worker.returncode < 0
+        ]
 
 
 def _complain(place: int, code: int, errors: str) -> None:
-    """Unless the worker ended as it should."""
-    if code < 0:
-        name = signal.Signals(-code).name
-        print(f"worker {place} was killed ({name})", file=sys.stderr)
-    elif code not in (0, TRIALS_FAILED, STOPPED):
+    """Unless the worker ended as it should, or was killed: others may have done its work."""
+    if code > 0 and code not in (TRIALS_FAILED, STOPPED):
         last = (errors.strip().splitlines() or ["it said nothing"])[-1]
-        raise UserError(f"worker {place}: {last.removeprefix('error: ')}")
+        kind = PassingError if code == PassingError.code else UserError
+        raise kind(f"worker {place}: {last.removeprefix('error: ')}")
 
 
 PARENT = "ABLATE_PARENT"

@@ -37,7 +37,7 @@ LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split(
 """Of each module of the package, and of each folder as a whole."""
 
 HOMES = {
-    "optuna": {"search"},
+    "optuna": {"search.__init__", "search.importance", "search.ledger", "search.proposals"},
     "sqlalchemy": {"database", "leases"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.transaction", "tracking.writer"},
     "typer": {

@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from ablate.search import Entry, Ledger, from_unit, importance, propose
+from ablate.record import Value
+from ablate.search import Entry, Ledger, from_unit, importance, propose, summary
 from ablate.space import Domain
 from ablate.spec import Study
 from ablate.study_file import parse
@@ -197,6 +200,136 @@ trials = 40
 
 def test_importance_of_too_few_trials_is_not_told():
     assert importance(study("random"), []) == {}
+
+
+def entries_of(
+    text: str, objective: Callable[[dict[str, Value]], float]
+) -> tuple[Study, list[Entry]]:
+    spec = parse(text, "s", "quick")
+    rows = [propose(spec, n, []).params for n in range(spec.trials)]
+    return spec, [Entry(n, row, "complete", (objective(row),)) for n, row in enumerate(rows)]
+
+
+def test_importance_of_rows_is_of_the_knobs_that_decide_the_others():
+    """L goes with the sampler, r with sampler and start: neither can be told from those."""
+    spec, entries = entries_of(ROWS, lambda row: float(row["sampler"] == "asams"))
+    for shares in importance(spec, entries)["kid"].values():
+        assert set(shares) == {"sampler", "init", "chi"}
+        assert max(shares, key=lambda knob: shares[knob]) == "sampler"
+
+
+ROWS = """
+question = "Which?"
+bundle = "digits"
+method = "grid"
+rows = [
+  { sampler = "adls", init = "gaussian", L = 1, r = 0.6 },
+  { sampler = "adls", init = "class-average", L = 1, r = 0.6 },
+  { sampler = "asams", init = "gaussian", L = 3, r = 0.75 },
+  { sampler = "asams", init = "class-average", L = 3, r = 0.43 },
+]
+[fixed]
+sigma = 0.8
+[search]
+chi = [0.995, 0.9995, 1.0]
+n = [2]
+[budgets.quick]
+samples = 8
+"""
+
+
+def test_fanova_is_not_told_where_some_trials_lack_a_knob():
+    """It would say that the schedule explains everything: the others have no place in it."""
+    spec, entries = entries_of(CONDITIONAL, lambda row: float(row.get("sigma", 0.5)))
+    found = importance(spec, entries)["kid"]
+    assert set(found) == {"PED-ANOVA"}
+    assert set(found["PED-ANOVA"]) == {"schedule", "sigma", "sigma_min", "sigma_max"}
+
+
+CONDITIONAL = """
+question = "Which?"
+bundle = "digits"
+method = "random"
+[fixed]
+sampler = "adls"
+init = "gaussian"
+[search]
+schedule = ["constant", "ve"]
+sigma = { low = 0.1, high = 3.0 }
+sigma_min = { low = 0.01, high = 0.3 }
+sigma_max = { low = 0.8, high = 5.0 }
+[budgets.quick]
+samples = 8
+trials = 40
+"""
+
+
+def trial_states(ledger: Ledger) -> list[str]:
+    return [trial.state.name for trial in ledger._study.get_trials()]
+
+
+def completed(ledger: Ledger, count: int) -> list[Entry]:
+    """Goes on to so many trials; they are told by what they are, not by their number."""
+    while len(entries := ledger.entries()) < count:
+        entry = ledger.propose_next(entries)
+        ledger.complete(entry.number, [value(entry)], {})
+    return entries
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path):
+    """A server that goes away takes a worker's turn along: both have seen the same, both write."""
+    url = f"sqlite:///{tmp_path / 'db'}"
+    one, other = (Ledger(url, "key", study(method)) for _ in range(2))
+    before = completed(one, 1), completed(other, 1)
+    written = one.propose_next(before[0])
+    assert written is not None
+    assert other.propose_next(before[1]) is None
+    for ledger in (one, other):
+        assert ledger.entries()[1:] == [written]
+        ledger.drop_doubles()
+    one.complete(written.number, [value(written)], {})
+    states = [trial.state.name for trial in one._study.get_trials()]
+    assert states == ["COMPLETE", "COMPLETE", "FAIL"]
+    entries = completed(one, 9)
+    assert [entry.number for entry in entries] == [0, 1, *range(3, 10)]
+    alone = completed(Ledger(f"sqlite:///{tmp_path / 'alone'}", "key", study(method)), 9)
+    assert [entry.params for entry in entries] == [entry.params for entry in alone]
+
+
+def test_a_proposal_whose_answer_gets_lost_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", study("grid"))
+    real = ledger._storage.create_new_trial
+
+    def lost(*arguments: Any) -> None:
+        real(*arguments)
+        raise sa.exc.OperationalError("insert", {}, Exception("server closed the connection"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger._storage, "create_new_trial", lost)
+        assert ledger.propose_next(ledger.entries()) is None
+    assert [entry.params for entry in ledger.entries()] == [next(study("grid").grid())]
+    assert ledger.propose_next(ledger.entries()).number == 1
+
+
+def test_a_summary_counts_and_names_the_best():
+    spec = study("grid")
+    entries = [
+        Entry(0, {}, "complete", (0.3,)),
+        Entry(1, {}, "complete", (0.1,), feasible=False),
+        Entry(3, {}, "complete", (0.2,)),
+        Entry(4, {}, "pruned"),
+    ]
+    assert summary(spec, entries) == {
+        "trials/complete": 3,
+        "trials/pruned": 1,
+        "trials/failed": 0,
+        "best/kid": 0.2,
+        "best/kid/trial": 3,
+    }
+    assert "best/kid" not in summary(spec, entries[3:])
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,13 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from ablate import runner
+from ablate.errors import PassingError
 from ablate.home import Home
 from ablate.lab import Lab
 from ablate.leases import Leases
 from ablate.record import Cell, Trial
-from ablate.study import Worker, run
+from ablate.search import propose
+from ablate.study import Worker, open_search, run
 from ablate.tracking import Reader, Tracker
 from ablate.tracking.reader import _merged
 from ablate.trial import run_cell
@@ -270,8 +272,12 @@ def test_the_record_has_yardsticks_protocols_and_intervals(finished: Path):
     assert Reader(Home(finished)).latest("tiny", "full") is None
 
 
-def test_the_report_is_made_from_the_record(finished: Path):
+def test_the_report_is_made_from_the_record(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     printed = ablate(finished, "report", "tiny").stdout.strip()
+    assert list(tmp_path.glob("*")) == []  # what was fetched is not left behind
     page = Path(printed)
     assert page == finished / "reports" / "tiny" / "index.html"
     text = page.read_text()
@@ -387,6 +393,97 @@ def test_limits_end_a_study_and_more_continue_it(tiny_bundle: Path, tmp_path: Pa
     assert len(results(root)) == 2
     assert run(lab, Home(root), Quiet()).ran == 2
     assert [row["state"] for row in results(root)] == ["complete"] * 4
+
+
+def test_of_two_that_go_at_a_limit_one_closes_the_study(tiny_bundle: Path, tmp_path: Path):
+    """Both are still there as the first looks whether it is the last."""
+    root = make_root(tmp_path, tiny_bundle, trials=4)
+    lab, home = lab_of(root), Home(root)
+    capped = lab._replace(study=lab.study.model_copy(update={"evaluations": 1}))
+    open_search(home)
+    workers = [Worker(capped, home, Quiet()) for _ in range(2)]
+    assert [worker.work().ran for worker in workers] == [1, 0]
+    for worker in workers:
+        worker.leases.close()
+    study = next(run for run in runs(root) if run.data.tags["ablate.kind"] == "study")
+    assert study.info.status == "FINISHED"
+    assert "evaluations are spent" in study.data.tags["ablate.reason"]
+    assert study.data.metrics["trials/complete"] == 1
+
+
+def test_a_limit_counts_what_others_are_at(tiny_bundle: Path, tmp_path: Path):
+    """A trial that is running will have spent its share: the last that fits is not begun twice."""
+    lab, home = lab_of(make_root(tmp_path, tiny_bundle, trials=4)), Home(tmp_path)
+    each = 5 * 40 * 2  # evaluations, samples, seeds
+    capped = lab._replace(study=lab.study.model_copy(update={"evaluations": each}))
+    open_search(home)
+    one, other = (Worker(capped, home, Quiet()) for _ in range(2))
+    assert one._claim(one.ledger.entries()) is not None
+    assert other._claim(other.ledger.entries()) is None
+    for worker in (one, other):
+        worker.leases.close()
+
+
+def test_the_study_that_was_asked_for_is_told_of(tiny_bundle: Path, tmp_path: Path):
+    """A file that was changed and changed back: nothing to do, but it is the last again."""
+    root = make_root(tmp_path, tiny_bundle, trials=1)
+    first = lab_of(root)
+    run(first, Home(root), Quiet())
+    run(_changed(root, ("levels = 6", "levels = 7")), Home(root), Quiet())
+    assert Reader(Home(root)).latest("tiny").hash != first.identity
+    run(_changed(root, ("levels = 7", "levels = 6")), Home(root), Quiet())
+    assert Reader(Home(root)).latest("tiny").hash == first.identity
+
+
+def test_a_configuration_that_is_none_fails_and_the_study_goes_on(
+    tiny_bundle: Path, tmp_path: Path
+):
+    """Within a space too large for every combination to be checked: `s_min` above the start's noise
+    level. The command says so in a table, and by its exit code."""
+    many = ", ".join(str(0.9 + i / 1000) for i in range(100))
+    root = make_root(tmp_path, tiny_bundle, "random", trials=6)
+    changes = [
+        ("sigma = 0.8\n", ""),
+        ('init = ["class-average", "lognormal", "gaussian"]', 'init = ["gaussian"]'),
+        ("r = { low = 0.5, high = 1.0, step = 0.25 }", f"r = [{many}]\nchi = [{many}]"),
+        ("[search]", "[search]\nsigma = [0.8, 0.1]\ns_min = [0.01, 0.3]"),
+    ]
+    lab = _changed(root, *changes)
+    rows = [propose(lab.study, n, []).params for n in range(6)]
+    wrong = [n for n, row in enumerate(rows) if row["sigma"] < row["s_min"]]
+    assert 0 < len(wrong) < 6
+    refused = ablate(root, "study", "tiny", "--plan", check=False)
+    assert refused.returncode == 2
+    assert "is not below the start's noise level" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    done = ablate(root, "study", "tiny", check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "trial that failed" in done.stdout
+    failed = {row["number"]: row["reason"] for row in results(root) if row["state"] == "failed"}
+    assert list(failed) == wrong
+    assert all("is not below the start's noise level" in reason for reason in failed.values())
+    assert len(results(root)) == 6
+    again = ablate(root, "study", "tiny", check=False)
+    assert again.returncode == 1
+    assert "nothing to do" in again.stdout
+
+
+def test_a_rival_that_cannot_be_fetched_is_nobodys_failure(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The store of artifacts is away: the study stops, no trial is given up for it."""
+    root = make_root(tmp_path, tiny_bundle, trials=3)
+    lab = _changed(root, ("samples = 40", "samples = 128\nrungs = [64]"))
+
+    def away(*_: object) -> Path:
+        raise MlflowException("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, "download_artifacts", away)
+        with pytest.raises(PassingError, match="the store is away; the same command continues"):
+            run(lab, Home(root), Quiet())
+    assert run(lab, Home(root), Quiet()).failures == []
+    assert not {row["state"] for row in results(root)} & {"failed", "running"}
 
 
 def test_what_breaks_a_constraint_is_not_ranked(tiny_bundle: Path, tmp_path: Path):

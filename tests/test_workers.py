@@ -13,14 +13,18 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
+from ablate.errors import PassingError
 from ablate.home import Home
+from ablate.study import run
 from ablate.tracking import Reader
 from tests.servers import PASSWORD, Mlflow, Postgres, mlflow, postgres, postgres_programs
 from tests.studies import (
     TRIALS,
+    Quiet,
     ablate,
     command,
     environment,
+    lab_of,
     make_root,
     results,
     timeless,
@@ -48,12 +52,48 @@ def every_cell_once(uri: str) -> bool:
     return cells(uri) == Counter({(str(n), s): 1 for n in range(TRIALS) for s in "01"})
 
 
-def test_four_workers_run_every_cell_once(whole: Path, tiny_bundle: Path, tmp_path: Path):
-    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
-    ablate(root, "study", "tiny", "--workers", "4")
-    assert every_cell_once(Home(root).tracking_uri)
-    assert timeless(results(root)) == timeless(results(whole))
+def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path: Path):
+    root = make_root(tmp_path, tiny_bundle, trials=20)
+    file = root / "studies" / "tiny.toml"
+    steps = ", ".join(str(0.5 + i / 20) for i in range(10))
+    text = file.read_text().replace("{ low = 0.5, high = 1.0, step = 0.25 }", f"[{steps}]")
+    file.write_text(text)
+    ablate(root, "study", "tiny", "--workers", "8")
+    assert cells(Home(root).tracking_uri) == Counter(
+        {(str(n), s): 1 for n in range(20) for s in "01"}
+    )
     assert "nothing to do" in ablate(root, "study", "tiny", "--workers", "2").stdout
+
+
+def test_a_random_search_is_the_same_with_several_workers(tiny_bundle: Path, tmp_path: Path):
+    alone, shared = (
+        make_root(tmp_path / name, tiny_bundle, "random", trials=8) for name in ("alone", "shared")
+    )
+    run(lab_of(alone), Home(alone), Quiet())
+    ablate(shared, "study", "tiny", "--workers", "3")
+    assert timeless(results(shared)) == timeless(results(alone))
+
+
+def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path):
+    """All of them, as by a machine that runs out of memory: it is not finished, and says so."""
+    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
+    process = subprocess.Popen(
+        command(root, "study", "tiny", "--workers", "2"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    until(lambda: done_cells(root) > 0, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 2
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == PassingError.code, errors
+    (line,) = errors.strip().splitlines()
+    assert "worker 0 was killed (SIGKILL); worker 1 was killed (SIGKILL): " in line
+    cells(Home(root).tracking_uri)  # nothing is left RUNNING
 
 
 def test_workers_stop_with_the_one_who_started_them(tiny_bundle: Path, tmp_path: Path):
@@ -204,8 +244,8 @@ def test_secrets_are_not_told(site: Site, tmp_path: Path):
         (["--storage", "sqlite://"], "--tracking-uri is missing"),
         (["--tracking-uri", "http://127.0.0.1:1"], "--storage is missing"),
         (
-            ["--storage", "sqlite://", "--tracking-uri", "http://me:hush@127.0.0.1:1"],
-            "http://me:***@127.0.0.1:1: no MLflow server there",
+            ["--storage", "sqlite:///here.db", "--tracking-uri", "http://127.0.0.1:1"],
+            "--storage sqlite:///here.db: machines share a PostgreSQL database",
         ),
         (["--storage", "nonsense", "--tracking-uri", "http://127.0.0.1:1"], "nonsense"),
         (
@@ -220,4 +260,12 @@ def test_wrong_places_are_one_line(
     refused = ablate(make_root(tmp_path, tiny_bundle), "study", "tiny", *arguments, check=False)
     assert refused.returncode == 2
     assert words in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_a_tracking_server_that_is_not_there_is_one_line(tmp_path: Path):
+    uri = "http://me:hush@127.0.0.1:1"
+    refused = ablate(tmp_path, "results", "tiny", "--tracking-uri", uri, check=False)
+    assert refused.returncode == 2
+    assert "http://me:***@127.0.0.1:1: no MLflow server there" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1

@@ -65,7 +65,7 @@ def main() -> None:
         if code == INTERRUPTED:
             print("interrupted; the same command continues", file=sys.stderr)
     except UserError as error:
-        code = _complain(hide_secrets(str(error)))
+        code = _complain(hide_secrets(str(error)), error.code)
     except TyperException as error:
         code = _complain(f"{error.format_message()} (see ablate --help)")
     except Exception as error:
@@ -75,6 +75,6 @@ def main() -> None:
     sys.exit(code or 0)
 
 
-def _complain(text: str) -> int:
+def _complain(text: str, code: int = UserError.code) -> int:
     print("error: " + " ".join(text.split()), file=sys.stderr)
-    return 2
+    return code

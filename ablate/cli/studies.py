@@ -90,7 +90,7 @@ def study(
     if plan:
         from ablate.plan import make_plan, probe
 
-        print_plan(make_plan(lab, probe(lab)), where)
+        print_plan(make_plan(lab, probe(lab)), spec, where)
     elif worker:
         _work(lab, home)
     elif workers == 1:
@@ -125,34 +125,42 @@ def _watch_many(lab: Lab, home: Home, again: list[str], count: int, device: str)
     from ablate import workers
     from ablate.console import StudyBar
     from ablate.device import spread
-    from ablate.files import make_whole
+    from ablate.errors import PassingError
     from ablate.interrupts import shielded
     from ablate.record import Objective
-    from ablate.search import Ledger, best, finished, make_tables
-    from ablate.study import Outcome, close_left
+    from ablate.search import Ledger, best, finished
+    from ablate.study import Outcome, close_left, in_one_line, open_search
 
-    if not home.storage:
-        make_whole(home.search, make_tables)
-    ledger = Ledger(home.search_url, lab.key, lab.study)
     objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
-    before = ledger.entries()
-    already = finished(before)
-    try:
-        with StudyBar(lab.study.name, objectives) as bar:
-            bar.began(already, lab.study.trials, best(lab.study, before))
+    with in_one_line(lab, home):
+        open_search(home)
+        ledger = Ledger(home.search_url, lab.key, lab.study)
+        before = ledger.entries()
+        already = finished(before)
+        try:
+            with StudyBar(lab.study.name, objectives) as bar:
+                bar.began(already, lab.study.trials, best(lab.study, before))
 
-            def look() -> None:
-                entries = ledger.entries()
-                bar.stands(finished(entries), best(lab.study, entries))
+                def look() -> None:
+                    entries = ledger.entries()
+                    bar.stands(finished(entries), best(lab.study, entries))
 
-            workers.run(home, again, spread(device, count), look)
-    except KeyboardInterrupt:
-        with shielded():
-            close_left(lab, home)
-        raise
-    done = finished(ledger.entries())
-    left = None if done >= lab.study.trials else f"{done} of {lab.study.trials} trials are finished"
-    return Outcome(already, done - already, [], left)
+                killed = workers.run(home, again, spread(device, count), look)
+        except KeyboardInterrupt:
+            with shielded():
+                close_left(lab, home, "interrupted", "Ctrl-C")
+            raise
+        done = finished(ledger.entries())
+        if done >= lab.study.trials:
+            for each in killed:
+                typer.echo(each, err=True)
+            return Outcome(already, done - already, [])
+        left = f"{done} of {lab.study.trials} trials are finished"
+        if killed:
+            with shielded():
+                close_left(lab, home, "failed", "; ".join(killed))
+            raise PassingError(f"{'; '.join(killed)}: {left}; the same command continues")
+        return Outcome(already, done - already, [], left)
 
 
 def _tell(home: Home, spec: Study, outcome: Outcome) -> None:

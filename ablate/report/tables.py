@@ -231,9 +231,9 @@ def importance(record: StudyRecord) -> Table:
         for knob in knobs
     ]
     caption = (
-        "Importance of the knobs that every complete trial has: the share of an objective's "
-        "variation that each explains (fANOVA), or of what tells the best tenth from the rest "
-        "(PED-ANOVA)."
+        "Importance of the knobs that can be told apart: the share of an objective's variation "
+        "that each explains (fANOVA, where all trials have the same knobs), or of what tells the "
+        "best tenth, or the best five, from the rest (PED-ANOVA)."
     )
     return Table("importance", caption, header, rows)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from http.client import HTTPException
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -74,3 +77,16 @@ def runs_where(client: MlflowClient, experiment: str, where: str = "") -> Iterat
         yield from page
         if not (token := page.token):
             return
+
+
+@cache
+def _downloads() -> tempfile.TemporaryDirectory[str]:
+    """Gone with the process; MLflow by itself makes a folder for every file, and leaves it."""
+    return tempfile.TemporaryDirectory(prefix="ablate-")
+
+
+def fetch(client: MlflowClient, run_id: str, name: str) -> Path:
+    """A local copy of an artifact."""
+    folder = Path(_downloads().name, run_id)
+    folder.mkdir(exist_ok=True)
+    return Path(client.download_artifacts(run_id, name, str(folder)))

@@ -23,6 +23,7 @@ from ablate.tracking.client import (
     STUDY,
     WORKED,
     YARDSTICK,
+    fetch,
     runs_where,
     state_of,
     trial_number,
@@ -41,7 +42,7 @@ class Reader:
     def fetch(self, run_id: str, name: str) -> Path:
         """A local copy of an artifact."""
         try:
-            return Path(self._client.download_artifacts(run_id, name))
+            return fetch(self._client, run_id, name)
         except (MlflowException, OSError):
             raise FileNotFoundError(f"run {run_id} has no {name}") from None
 

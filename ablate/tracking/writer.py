@@ -36,6 +36,7 @@ from ablate.tracking.client import (
     YARDSTICK,
     Knobs,
     Tags,
+    fetch,
     runs_where,
     state_of,
 )
@@ -46,11 +47,12 @@ class Tracker:
     """Writes one study or training. Finding before making is what lets it be taken up again."""
 
     def __init__(self, home: Home) -> None:
+        self.uri = home.tracking_uri
         self._artifacts: Path | None = None
         if home.is_local:
             self._artifacts = home.artifacts
             make_whole(home.record, _make_tables)
-        self.client = MlflowClient(home.tracking_uri)
+        self.client = MlflowClient(self.uri)
 
     def experiment(self, name: str, tags: Tags | None = None) -> str:
         found = self.client.get_experiment_by_name(name)
@@ -71,7 +73,7 @@ class Tracker:
     ) -> StudyRun:
         """The study's run, made now or found again; `documents` become JSON artifacts."""
         found = self.find_study(name, key)
-        tags = {**tags, KIND: "study", STUDY: key, WORKED: f"{time.time():.3f}"}
+        tags = {**tags, KIND: "study", STUDY: key, WORKED: _now()}
         if found is None:
             experiment = self.experiment(name)
             run = self.client.create_run(experiment, tags=tags, run_name=key)
@@ -170,6 +172,10 @@ class Tracker:
             self.client.set_terminated(run_id, STATUS.get(state, "FAILED"))
 
 
+def _now() -> str:
+    return f"{time.time():.3f}"
+
+
 def _make_tables(file: Path) -> None:
     """MLflow makes them one by one, and cannot go on with half of them."""
     MlflowClient(f"sqlite:///{file}").search_experiments(max_results=1)
@@ -216,6 +222,13 @@ class StudyRun:
     def is_whole(self) -> bool:
         """Whether it was brought to its end before: its status is the last thing to be set."""
         return state_of(self._client.get_run(self.run_id)) == "complete"
+
+    def touch(self) -> None:
+        """It is the one last worked on, though there was nothing to do."""
+        self.log(self.run_id, tags={WORKED: _now()})
+
+    def has_trial(self, number: int) -> bool:
+        return next(self._trial_runs(number, "trial"), None) is not None
 
     def close_all(self, state: str, reason: str | None = None) -> None:
         """The study's run says how it ended, and nothing under it is left RUNNING."""
@@ -297,7 +310,7 @@ class StudyRun:
         self._client.log_artifacts(run_id, str(folder))
 
     def fetch(self, run_id: str, name: str) -> Path:
-        return Path(self._client.download_artifacts(run_id, name))
+        return fetch(self._client, run_id, name)
 
     def log_document(self, name: str, document: object) -> None:
         self._client.log_text(self.run_id, json.dumps(document, indent=1), name)

@@ -1,6 +1,7 @@
 """What a study costs besides its cells: claiming, telling and recording, by trial.
 
     python -m tests.benchmarks.overhead [TRIALS …] [--workers 1 4 8] [--database SQLite PostgreSQL]
+                                        [--tracking off on]
 
 100 and 1,000 trials unless told; more than 1,000 are for one worker alone.
 
@@ -87,6 +88,12 @@ class Forgetful:
     def has_yardsticks(self) -> bool:
         return True
 
+    def has_trial(self, _: int) -> bool:
+        return True
+
+    def is_whole(self) -> bool:
+        return False
+
     def at_once(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
@@ -114,7 +121,7 @@ def ours(
     drawing.run_cell, drawing.record_files = run_cell, lambda *_: None
     if not tracked:
         made_up.open_record = lambda *_: Forgetful()
-        made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: None)
+        made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: Forgetful())
     (folder / "studies").mkdir(exist_ok=True)
     (folder / "studies" / "overhead.toml").write_text(STUDY.format(trials=trials))
     home = Home(folder, storage=url)
@@ -240,6 +247,9 @@ def main() -> None:
             cells = []
             for tracked in (False, True):
                 for name in RIVALS:
+                    if ("on" if tracked else "off") not in asked.tracking:
+                        cells.append("")
+                        continue
                     with tempfile.TemporaryDirectory() as scratch:
                         folder = Path(scratch)
                         url = make(folder)
@@ -263,6 +273,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("trials", nargs="*", type=int, default=[100, 1000])
     made.add_argument("--workers", nargs="+", type=int, default=WORKERS)
     made.add_argument("--database", nargs="+", default=("SQLite", "PostgreSQL"))
+    made.add_argument("--tracking", nargs="+", default=("off", "on"))
     return made
 
 

@@ -1,0 +1,22 @@
+"""What to try next, what was tried, what mattered: the one package that knows Optuna."""
+
+import optuna
+
+from ablate.search.importance import importance
+from ablate.search.ledger import Entry, Ledger, best, finished, make_tables, summary
+from ablate.search.proposals import from_unit, learns, propose
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+__all__ = [
+    "Entry",
+    "Ledger",
+    "best",
+    "finished",
+    "from_unit",
+    "importance",
+    "learns",
+    "make_tables",
+    "propose",
+    "summary",
+]
