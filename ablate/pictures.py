@@ -5,15 +5,31 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from PIL import Image
 from torch import Tensor
-from torchvision.utils import save_image
+from torch.nn.functional import pad
 
 MIN_SIDE = 28
 """Images smaller than this are enlarged by a whole factor, so that a person can see them."""
+
+GAP, WHITE = 2, 255
+"""Between and around images, in pixels; and its colour."""
 
 
 def save_grid(path: Path, pixels: Tensor, columns: int) -> None:
     """uint8 images [N, C, H, W] -> one picture with `columns` of them in a row."""
     factor = max(1, math.ceil(MIN_SIDE / pixels.shape[-1]))
     large = pixels.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
-    save_image(large.float() / 255, path, nrow=columns, padding=2, pad_value=1)
+    Image.fromarray(sheet(large, columns).numpy()).save(path)
+
+
+def sheet(pixels: Tensor, columns: int) -> Tensor:
+    """Images side by side, [H, W, 3]: as torchvision's `make_grid`, whose package takes longer to
+    import than a small study's first cell takes to draw."""
+    count, _, height, width = pixels.shape
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    tiles = pixels.new_full((rows * columns, 3, height + GAP, width + GAP), WHITE)
+    tiles[:count, :, :height, :width] = pixels  # grey is the same in all channels
+    placed = tiles.unflatten(0, (rows, columns)).permute(0, 3, 1, 4, 2)  # [rows, H, columns, W, 3]
+    return pad(placed.flatten(2, 3).flatten(0, 1), (0, 0, GAP, 0, GAP, 0), value=WHITE)
