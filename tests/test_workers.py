@@ -62,7 +62,6 @@ def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path
     assert cells(Home(root).tracking_uri) == Counter(
         {(str(n), s): 1 for n in range(20) for s in "01"}
     )
-    assert "nothing to do" in ablate(root, "study", "tiny", "--workers", "2").stdout
 
 
 def test_a_random_search_is_the_same_with_several_workers(tiny_bundle: Path, tmp_path: Path):
@@ -70,21 +69,28 @@ def test_a_random_search_is_the_same_with_several_workers(tiny_bundle: Path, tmp
         make_root(tmp_path / name, tiny_bundle, "random", trials=8) for name in ("alone", "shared")
     )
     run(lab_of(alone), Home(alone), Quiet())
-    ablate(shared, "study", "tiny", "--workers", "3")
+    ablate(shared, "study", "tiny", "--workers", "2")
     assert timeless(results(shared)) == timeless(results(alone))
 
 
-def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path):
-    """All of them, as by a machine that runs out of memory: it is not finished, and says so."""
-    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
+def two_at_work(root: Path) -> subprocess.Popen[str]:
+    """Workers of a study that has its first cell."""
     process = subprocess.Popen(
         command(root, "study", "tiny", "--workers", "2"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         env=environment(),
+        start_new_session=True,
     )
     until(lambda: done_cells(root) > 0, process)
+    return process
+
+
+def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path):
+    """All of them, as by a machine that runs out of memory: it is not finished, and says so."""
+    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
+    process = two_at_work(root)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 2
     for child in children:
@@ -98,15 +104,7 @@ def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path:
 
 def test_workers_stop_with_the_one_who_started_them(tiny_bundle: Path, tmp_path: Path):
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
-    process = subprocess.Popen(
-        command(root, "study", "tiny", "--workers", "2"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
-    until(lambda: done_cells(root) > 0, process)
+    process = two_at_work(root)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
