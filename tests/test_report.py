@@ -125,6 +125,13 @@ def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
     assert tables.fixed(record) == {"sigma": 0.8}
 
 
+def test_a_value_that_some_trials_lack_is_not_said_to_be_everybodys(record: StudyRecord) -> None:
+    capped = record.trials[0]._replace(params={**record.trials[0].params, "cap": 0.03})
+    said = render.words(record._replace(trials=[capped, *record.trials[1:]]))
+    assert set(said["fixed"]) == {"σ", "cap"}
+    assert said["partial"] == {"cap"}
+
+
 def test_yardsticks_stand_apart_and_are_not_ranked(record: StudyRecord) -> None:
     best, alone = tables.best(record), tables.yardsticks(record)
     assert best.apart[0] == ("held-out images", Estimate(0.0008), None, None)
@@ -309,6 +316,21 @@ def test_the_ladder_names_every_knob_where_there_are_few(record: StudyRecord) ->
     data = figures.ladder(record._replace(trials=few), count=3)
     assert data is not None
     assert all("L = " in dot.label for dot in data.dots)
+
+
+def test_the_ladder_tells_configurations_apart_where_knobs_are_many(record: StudyRecord) -> None:
+    many = [
+        t._replace(params={"sampler": "adls", "chi": 1.0, "r": t.number % 2, "L": t.number})
+        for t in record.trials
+    ]
+    many[0].params.update(chi=0.9, sampler="asams")  # now all four vary
+    data = figures.ladder(record._replace(trials=many), count=3)
+    assert data is not None
+    assert [dot.label for dot in data.dots] == [
+        "adls, L = 9  #9",
+        "adls, L = 13  #13",
+        "adls, L = 3  #3",
+    ]
 
 
 def test_the_ladder_holds_the_best_and_sorts_the_yardsticks(record: StudyRecord) -> None:

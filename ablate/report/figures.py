@@ -126,17 +126,30 @@ def ladder(record: StudyRecord, count: int = 12) -> Ladder | None:
     top = ranking(record)[:count]
     if not top:
         return None
-    names = varied(record)
-    kinds = names  # all, if a line has room for them; else those in words
-    if len(names) > MOST_NAMED:
-        words = [k for k in names if not is_scale(knob_values(record.trials, k))]
-        kinds = words or names[:MOST_NAMED]
+    knobs = _telling(record, top)
     dots = [
-        _dot(record, t, float(line), f"{configuration(t, kinds)}  #{t.number}".strip())
+        _dot(record, t, float(line), f"{configuration(t, knobs)}  #{t.number}".strip())
         for line, t in enumerate(top)
     ]
     scale = objective_axis(record, top)
     return Ladder(scale, dots, *marks(record, dots, scale.log))
+
+
+def _telling(record: StudyRecord, shown: list[Trial]) -> list[str]:
+    """Knobs to tell these configurations by: all, if a line has room for them; else those in words,
+    and what it takes to tell them apart."""
+    names = varied(record)
+    if len(names) <= MOST_NAMED:
+        return names
+    told = [knob for knob in names if not is_scale(knob_values(record.trials, knob))]
+
+    def apart(knobs: list[str]) -> int:
+        return len({tuple(t.params.get(k) for k in knobs) for t in shown})
+
+    while len(told) < MOST_NAMED and apart(told) < len(shown):
+        left = [knob for knob in names if knob not in told]
+        told.append(max(left, key=lambda knob: apart([*told, knob])))
+    return [knob for knob in names if knob in told]
 
 
 def choices(record: StudyRecord) -> Panels | None:
@@ -201,7 +214,7 @@ def tradeoff(record: StudyRecord) -> Scatter | None:
     metric = record.objectives[0].metric
     corners = sorted((t.metrics[other], t.metrics[metric]) for t in front(record))
     across, up = objective_axis(record, trials, 1), objective_axis(record, trials)
-    return Scatter(across, up, dots, [], corners)
+    return Scatter(across, up, dots, marks(record, dots, up.log)[0], corners)
 
 
 def _dot(record: StudyRecord, trial: Trial, x: float, label: str) -> Dot:

@@ -21,6 +21,7 @@ INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
 COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
 WIDTH = 7.6  # inches
 CROWD = 60  # dots; more are drawn small and see-through
+ABREAST = 5  # names of colours in a line, at most
 SMALL: dict[str, Any] = {"fontsize": 7.5, "color": "#5f6f7c"}
 DASHED: dict[str, Any] = {"color": QUIET, "linewidth": 1, "linestyle": (0, (4, 2)), "zorder": 1}
 
@@ -152,7 +153,14 @@ def draw_scatter(data: Scatter) -> Figure:
         ax.axhline(mark.value, **DASHED)
         _note(ax, _named(mark), (1, mark.value), (-3, 3), ("axes fraction", "data"), "right")
     if any(labels):
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, handletextpad=0, frameon=False)
+        lines = -(-len(labels) // ABREAST)
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=-(-len(labels) // lines),
+            handletextpad=0,
+            frameon=False,
+        )
     seaborn.despine(ax=ax)
     return figure
 

@@ -168,6 +168,7 @@ def words(record: StudyRecord) -> dict[str, Any]:
         "objective": metric_name(record.objectives[0].metric),
         "legend": {knob_name(k): LEGEND[k] for k in [*knobs, *fixed] if k in LEGEND},
         "fixed": {knob_name(k): text(shown(v)) for k, v in fixed.items()},
+        "partial": {knob_name(k) for k in fixed if any(k not in t.params for t in record.trials)},
         "leak": LEAK,
         "leaking": leaking(record),
         "complete": len(tables.ranking(record)),
