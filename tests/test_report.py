@@ -370,6 +370,7 @@ def test_cost_and_tradeoff(record: StudyRecord) -> None:
     trade = figures.tradeoff(both)
     assert trade is not None
     assert trade.front == [(17.0, pytest.approx(0.0126)), (37.0, pytest.approx(0.0119))]
+    assert [mark.value for mark in trade.near] == [0.0008, 0.21]
 
 
 def test_an_axis_is_logarithmic_only_if_positive_and_wide() -> None:

@@ -103,9 +103,7 @@ class Forgetful:
         return NOTHING_PAST
 
 
-def ours(
-    url: str, folder: Path, trials: int, *, tracked: bool
-) -> Callable[[], tuple[float, float]]:
+def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple[float, float]]:
     """The real worker; only what it draws and its pictures are made up."""
     from ablate import runner, study
     from ablate.lab import prepare
@@ -122,8 +120,6 @@ def ours(
     if not tracked:
         made_up.open_record = lambda *_: Forgetful()
         made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: Forgetful())
-    (folder / "studies").mkdir(exist_ok=True)
-    (folder / "studies" / "overhead.toml").write_text(STUDY.format(trials=trials))
     home = Home(folder, storage=url)
     lab = prepare(read(find(home, "overhead"), "quick"), home)
     clock = Clock()
@@ -181,8 +177,9 @@ def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, track
     ends = [crowd.Pipe() for _ in range(workers)]
     what = name, url, folder, trials, tracked
     team = [crowd.Process(target=work, args=(theirs, *what)) for _, theirs in ends]
-    for worker in team:
+    for worker, (_, theirs) in zip(team, ends, strict=True):
         worker.start()
+        theirs.close()  # or the death of a worker would leave us waiting
     pipes = [ours for ours, _ in ends]
     for pipe in pipes:
         assert pipe.recv() == "ready"  # with its bundle and its connection
@@ -253,6 +250,9 @@ def main() -> None:
                     with tempfile.TemporaryDirectory() as scratch:
                         folder = Path(scratch)
                         url = make(folder)
+                        (folder / "studies").mkdir()
+                        file = folder / "studies" / "overhead.toml"
+                        file.write_text(STUDY.format(trials=trials))
                         if tracked:  # tables are made once, not by trial
                             make_record(folder / "callback.db")
                             (folder / "mlruns").mkdir()
