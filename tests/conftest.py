@@ -14,6 +14,13 @@ from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Net, Recipe
 from tests.studies import TRIALS, Quiet, lab_of, make_root
 
+LONGEST = ("test_workers.py", "test_faults.py", "test_mutated_files.py")
+"""Few tests, minutes each: files to begin with, lest one process is left with them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)  # else as they were
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
