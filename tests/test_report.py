@@ -16,7 +16,7 @@ from ablate.errors import UserError
 from ablate.record import Objective, StudyRecord
 from ablate.report import answer, effects, figures, formats, render, tables
 from ablate.report.names import Estimate, configuration, metric_name, number, text
-from tests.records import HALF, empty, no_pictures, pictures, study, trial
+from tests.records import HALF, empty, lost, no_pictures, pictures, study, trial
 
 
 @pytest.fixture(scope="module")
@@ -358,6 +358,27 @@ def test_panels_hold_every_varied_knob_once(record: StudyRecord) -> None:
     assert start.kinds[0] == "forward-data (leaks data)"
     assert start.means[0] == pytest.approx(0.01225)
     assert [len(panel.dots) for panel in sweeps.panels] == [11, 11, 11, 11, 15]
+
+
+def test_what_was_given_up_is_shown_as_far_as_it_was_drawn(record: StudyRecord) -> None:
+    knobs = {**record.trials[0].params, "init": "gaussian", "chi": 0.99}
+    partial = {"kid_n64": 0.9, "kid_n128": 0.5, "fid_n128": 9.0}
+    early = lost(20, "pruned", knobs, "worse")._replace(metrics=partial)
+    shown = record._replace(trials=[*record.trials, early])
+    kinds, sweeps = figures.choices(shown), figures.sweeps(shown)
+    assert kinds is not None
+    assert sweeps is not None
+    (init,) = (panel for panel in kinds.panels if panel.axis.label == "init")
+    assert init.kinds[-1] == "gaussian"  # last, for it has no complete trial
+    assert len(init.means) == len(init.kinds) - 1
+    last = float(len(init.kinds) - 1)
+    assert init.dots[-1] == figures.Dot(20, "gaussian", last, Estimate(0.5), early=True)
+    (chi,) = (panel for panel in sweeps.panels if panel.axis.label == "χ")
+    assert (chi.dots[-1].x, chi.dots[-1].y.value) == (0.99, 0.5)
+    assert len(render.drawings(shown)["sweeps"].caption) > len(
+        render.drawings(record)["sweeps"].caption
+    )
+    assert 20 not in [dot.trial for dot in figures.ladder(shown, count=99).dots]  # not ranked
 
 
 def test_cost_and_tradeoff(record: StudyRecord) -> None:

@@ -148,12 +148,17 @@ def test_a_constraint_keeps_the_search_away(tmp_path: Path):
     assert median(bound) >= 0.8
 
 
-def test_importance_finds_the_knob_that_matters(tmp_path: Path):
-    """Only r moves the objective, where all trials have it."""
+def of_adls() -> Study:
+    """Every trial has every knob."""
     text = WIDE.replace('sampler = ["adls", "pf-heun"]\n', "").replace(
         "[fixed]", '[fixed]\nsampler = "adls"'
     )
-    spec = parse(text.format(method="random"), "s", "quick")
+    return parse(text.format(method="random"), "s", "quick")
+
+
+def test_importance_finds_the_knob_that_matters(tmp_path: Path):
+    """Only r moves the objective, where all trials have it."""
+    spec = of_adls()
     ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", spec)
     for _ in range(60):
         entry = ledger.propose_next(ledger.entries())
@@ -200,6 +205,30 @@ trials = 40
 
 def test_importance_of_too_few_trials_is_not_told():
     assert importance(study("random"), []) == {}
+    spec = of_adls()
+    rows = [propose(spec, n, []).params for n in range(9)]
+    entries = [Entry(n, row, "complete", (float(n),)) for n, row in enumerate(rows)]
+    assert len(rows[0]) == 2
+    assert importance(spec, entries[:4]) == {}
+    assert set(importance(spec, entries[:5])["kid"]) == {"fANOVA"}  # two a knob, and one
+
+
+def test_importance_heeds_what_was_given_up(tmp_path: Path):
+    """Two complete trials and many poor ones, as a search with rungs leaves them."""
+    spec = of_adls()
+    ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", spec)
+    for n in range(40):
+        entry = ledger.propose_next(ledger.entries())
+        if n < 2:
+            ledger.complete(entry.number, [float(entry.params["r"])], {})
+        elif n < 39:
+            ledger.prune(entry.number, {}, float(entry.params["r"]), samples=128)
+        else:
+            ledger.prune(entry.number, {}, None, samples=0)  # diverged at once
+    entries = ledger.entries()
+    assert [len(entry.values) for entry in entries] == [1] * 39 + [0]
+    for shares in importance(spec, entries)["kid"].values():
+        assert max(shares, key=lambda knob: shares[knob]) == "r"
 
 
 def entries_of(

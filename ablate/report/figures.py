@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ablate.record import StudyRecord, Trial
 from ablate.report.effects import by_value
@@ -20,6 +20,7 @@ from ablate.report.names import (
 from ablate.report.tables import (
     contenders,
     front,
+    given_up,
     is_scale,
     knob_values,
     metric_label,
@@ -40,6 +41,7 @@ class Dot(NamedTuple):
     y: Estimate
     best: bool = False
     leaks: bool = False
+    early: bool = False  # given up before its last sample
 
 
 class Mark(NamedTuple):
@@ -64,7 +66,8 @@ class Ladder(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One knob against the objective. Kinds stand at 0, 1, … of x, best mean first."""
+    """One knob against the objective. Kinds stand at 0, 1, … of x, best mean first; those without a
+    complete trial come last and have none."""
 
     axis: Axis
     dots: list[Dot]
@@ -98,9 +101,13 @@ def axis(label: str, values: Iterable[float]) -> Axis:
 
 
 def objective_axis(record: StudyRecord, trials: list[Trial], index: int = 0) -> Axis:
+    metric = record.objectives[index].metric
+    return axis(_objective_label(record, index), (t.metrics[metric] for t in trials))
+
+
+def _objective_label(record: StudyRecord, index: int = 0) -> str:
     objective = record.objectives[index]
-    label = f"{metric_label(record, objective.metric)} ({better(objective)})"
-    return axis(label, (t.metrics[objective.metric] for t in trials))
+    return f"{metric_label(record, objective.metric)} ({better(objective)})"
 
 
 def marks(record: StudyRecord, dots: list[Dot], log: bool) -> tuple[list[Mark], list[Mark]]:
@@ -154,40 +161,54 @@ def _telling(record: StudyRecord, shown: list[Trial]) -> list[str]:
 
 def choices(record: StudyRecord) -> Panels | None:
     """The objective at each value of the knobs that are words; None if there is no such knob."""
-    ranked = ranking(record)
-    panels = [
-        _choice(record, knob)
-        for knob in varied(record)
-        if not is_scale(knob_values(record.trials, knob)) and len(knob_values(ranked, knob)) > 1
-    ]
-    return Panels(objective_axis(record, ranked), panels) if panels else None
+    return _panels(record, [_choice(record, k) for k in _seen(record, numbers=False)])
 
 
 def _choice(record: StudyRecord, knob: str) -> Panel:
-    groups = [g for g in by_value(record, knob) if g.mean is not None]
-    dots = [
-        _dot(record, trial, float(place), text(group.value))
-        for place, group in enumerate(groups)
-        for trial in group.ranked
-    ]
-    kinds = [f"{shown(group.value)}" for group in groups]
-    return Panel(Axis(knob_name(knob)), dots, kinds, [g.mean for g in groups if g.mean is not None])
+    seen = knob_values(_with_results(record), knob)
+    groups = [group for group in by_value(record, knob) if group.value in seen]
+    places = {group.value: float(place) for place, group in enumerate(groups)}
+    dots = sorted(_dots(record, knob, places.__getitem__), key=lambda dot: dot.x)
+    means = [group.mean for group in groups if group.mean is not None]
+    return Panel(Axis(knob_name(knob)), dots, [f"{shown(g.value)}" for g in groups], means)
 
 
 def sweeps(record: StudyRecord) -> Panels | None:
     """The objective against each knob that is a number; None if there is no such knob."""
-    ranked = ranking(record)
-    panels = [
-        _sweep(record, knob, [t for t in ranked if knob in t.params])
-        for knob in varied(record)
-        if is_scale(values := knob_values(ranked, knob)) and len(values) > 1
-    ]
-    return Panels(objective_axis(record, ranked), panels) if panels else None
+    return _panels(record, [_sweep(record, k) for k in _seen(record, numbers=True)])
 
 
-def _sweep(record: StudyRecord, knob: str, trials: list[Trial]) -> Panel:
-    dots = [_dot(record, t, float(t.params[knob]), text(t.params[knob])) for t in trials]
+def _sweep(record: StudyRecord, knob: str) -> Panel:
+    dots = _dots(record, knob, float)
     return Panel(axis(knob_name(knob), (d.x for d in dots)), dots)
+
+
+def _panels(record: StudyRecord, panels: list[Panel]) -> Panels | None:
+    if not panels:
+        return None
+    values = [dot.y.value for panel in panels for dot in panel.dots]
+    return Panels(axis(_objective_label(record), values), panels)
+
+
+def _seen(record: StudyRecord, *, numbers: bool) -> list[str]:
+    """Knobs that trials with a result have several values of."""
+    values = {knob: knob_values(_with_results(record), knob) for knob in varied(record)}
+    return [k for k, found in values.items() if len(found) > 1 and is_scale(found) == numbers]
+
+
+def _with_results(record: StudyRecord) -> list[Trial]:
+    return [*ranking(record), *(trial for trial, _ in given_up(record))]
+
+
+def _dots(record: StudyRecord, knob: str, place: Callable[[Any], float]) -> list[Dot]:
+    """Of the trials that have the knob, placed by its value: complete ones, then those given up."""
+    complete = [(t, _dot(record, t, 0.0, "")) for t in ranking(record)]
+    early = [(t, Dot(t.number, "", 0.0, y, early=True)) for t, y in given_up(record)]
+    return [
+        dot._replace(x=place(t.params[knob]), label=text(t.params[knob]))
+        for t, dot in (*complete, *early)
+        if knob in t.params
+    ]
 
 
 def against_cost(record: StudyRecord) -> Scatter | None:

@@ -190,20 +190,27 @@ def _points(
 ) -> None:
     """Trials with their intervals, at `places` of the other axis; one call to a kind of dot."""
     placed = list(zip(dots, places, strict=True))
-    for best, leaks in sorted({(dot.best, dot.leaks) for dot in dots}):
-        chosen = [(d, place) for d, place in placed if (d.best, d.leaks) == (best, leaks)]
+    for kind in sorted({_kind(dot) for dot in dots}):
+        chosen = [(dot, place) for dot, place in placed if _kind(dot) == kind]
         values = [dot.y.value for dot, _ in chosen]
         halves = [dot.y.half or 0.0 for dot, _ in chosen]
         others = [place for _, place in chosen]
-        style = _dot_style(best, leaks, len(dots) > CROWD, colour)
+        style = _dot_style(*kind, len(dots) > CROWD, colour)
         if across:
             ax.errorbar(values, others, xerr=halves, **style)
         else:
             ax.errorbar(others, values, yerr=halves, **style)
 
 
-def _dot_style(best: bool, leaks: bool, crowded: bool, colour: str | None) -> dict[str, Any]:
-    """Ringed if it is the best, hollow if it leaks data, small and see-through in a crowd."""
+def _kind(dot: Dot) -> tuple[bool, bool, bool]:
+    return dot.best, dot.leaks, dot.early
+
+
+def _dot_style(
+    best: bool, leaks: bool, early: bool, crowded: bool, colour: str | None
+) -> dict[str, Any]:
+    """Ringed if it is the best, hollow if it leaks data, a cross if it was given up, small and
+    see-through in a crowd."""
     style: dict[str, Any] = {"fmt": "o", "color": colour or COLOURS[0], "zorder": 3}
     style |= {"markersize": 4.5, "elinewidth": 1.1}
     if crowded and not best:
@@ -212,6 +219,8 @@ def _dot_style(best: bool, leaks: bool, crowded: bool, colour: str | None) -> di
         style |= {"markersize": 6.5, "markeredgecolor": INK, "zorder": 4, "color": colour or ACCENT}
     if leaks:
         style |= {"markerfacecolor": "white"}
+    if early:
+        style |= {"fmt": "x", "color": QUIET, "markersize": 4, "zorder": 2}
     return style
 
 

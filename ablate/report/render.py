@@ -204,6 +204,9 @@ def drawings(record: StudyRecord) -> dict[str, Drawing]:
     key_to_dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaking(record)
     made = {key: make(record) for key, (make, _) in FIGURES.items()}
     captions = {key: f"{name} {what}; {key_to_dots}." for key, (_, what) in FIGURES.items()}
+    if tables.given_up(record):
+        for key in ("choices", "sweeps"):
+            captions[key] += " Crosses: given up early, at what they had by then."
     return {
         key: Drawing(key, captions[key], *plots.svg_and_png(data))
         for key, data in made.items()

@@ -26,8 +26,8 @@ COSTS = ("nfe", "seconds")
 NEIGHBOURS = "nn_"
 """Beginning of the metrics that tell of copies."""
 
-OF_A_RUNG = re.compile(r"_n\d+$")
-"""End of the metrics that a trial had before its last sample was drawn."""
+OF_A_RUNG = re.compile(r"(.+)_n(\d+)$")
+"""Metrics that a trial had before its last sample was drawn: (metric, samples)."""
 
 Row = tuple[Item, ...]
 
@@ -65,6 +65,18 @@ def contenders(record: StudyRecord) -> list[Trial]:
     """The ranking without the trials that start from training images, if that leaves any."""
     ranked = ranking(record)
     return [trial for trial in ranked if not leaks(trial)] or ranked
+
+
+def given_up(record: StudyRecord) -> list[tuple[Trial, Estimate]]:
+    """Trials that were given up early, with the first objective as far as they were drawn."""
+    metric = record.objectives[0].metric
+    found = []
+    for trial in record.trials:
+        looks = [m for name in trial.metrics if (m := OF_A_RUNG.match(name)) and m[1] == metric]
+        if trial.state == "pruned" and looks:
+            last = max(looks, key=lambda look: int(look[2]))[0]
+            found.append((trial, Estimate(trial.metrics[last], trial.intervals.get(last))))
+    return found
 
 
 def front(record: StudyRecord) -> list[Trial]:
@@ -233,7 +245,8 @@ def importance(record: StudyRecord) -> Table:
     caption = (
         "Importance of the knobs that can be told apart: the share of an objective's variation "
         "that each explains (fANOVA, where all trials have the same knobs), or of what tells the "
-        "best tenth, or the best five, from the rest (PED-ANOVA)."
+        "best tenth, or the best five, from the rest (PED-ANOVA). Trials that were given up early "
+        "count with what they had by then."
     )
     return Table("importance", caption, header, rows)
 

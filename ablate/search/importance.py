@@ -18,13 +18,17 @@ from ablate.spec import Study
 BEST = 5
 """Trials that PED-ANOVA tells from the rest, at least, as Optuna advises."""
 
+EACH = 2
+"""Trials for each knob that fANOVA must have, at least; with fewer any knob explains everything."""
+
 
 def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, float]]]:
     """How much of an objective's variation a knob explains: objective -> method -> knob -> share.
 
     Of knobs that can be told apart. Over the relative step where delta was searched: delta is
     confounded with L and N. Of rows, whose knobs vary together, without those that others of the
-    row decide.
+    row decide. Trials that were given up count with what they had by then: leaving them out would
+    leave out all that is known of poor values.
     """
     shadow = optuna.create_study(directions=[o.direction for o in study.objectives])
     domains = _observed(study, entries)
@@ -62,18 +66,19 @@ def _evaluators(found: _Observed) -> dict[str, optuna.importance.BaseImportanceE
         applying["PED-ANOVA"] = optuna.importance.PedAnovaImportanceEvaluator(
             target_quantile=max(0.1, BEST / count)
         )
-    if len({frozenset(params) for _, params in found.rows}) == 1:
+    alike = len({frozenset(params) for _, params in found.rows}) == 1
+    if alike and count > EACH * len(found.kinds):
         applying["fANOVA"] = optuna.importance.FanovaImportanceEvaluator(seed=0)
     return applying
 
 
 class _Observed(NamedTuple):
-    rows: list[tuple[Entry, dict[str, Value]]]  # complete trials with the knobs to explain them by
+    rows: list[tuple[Entry, dict[str, Value]]]  # trials with the knobs to explain them by
     kinds: dict[str, BaseDistribution]  # of each knob, as wide as it was seen
 
 
 def _observed(study: Study, entries: Sequence[Entry]) -> _Observed:
-    done = [entry for entry in entries if entry.state == "complete"]
+    done = [e for e in entries if e.values and all(map(math.isfinite, e.values))]
     silent = _decided(study)
     rows = [
         (entry, {k: v for k, v in _told_by_r(study, entry.params).items() if k not in silent})

@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     number: int
     params: dict[str, Value]
     state: str  # running, complete, pruned or failed
-    values: tuple[float, ...] = ()  # of the objectives, if complete
+    values: tuple[float, ...] = ()  # of the objectives; of a pruned one, as far as it was drawn
     feasible: bool = True  # within all constraints
     evaluations: int = 0  # of the network, for single images, if it was not completed
 
@@ -207,7 +207,8 @@ def finished(entries: Sequence[Entry]) -> int:
 
 
 def _entry(trial: FrozenTrial) -> Entry:
-    values = tuple(trial.values) if trial.state == TrialState.COMPLETE else ()
+    told = trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.values is not None
+    values = tuple(trial.values) if told else ()
     spent = int(trial.user_attrs.get(SPENT, 0))
     return Entry(trial.number, trial.params, STATES[trial.state], values, keeps(trial), spent)
 
