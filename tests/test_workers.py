@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from mlflow.tracking import MlflowClient
 
 from ablate.errors import PassingError
@@ -52,13 +54,26 @@ def every_cell_once(uri: str) -> bool:
     return cells(uri) == Counter({(str(n), s): 1 for n in range(TRIALS) for s in "01"})
 
 
+def work(root: Path) -> None:
+    """One of several, in a process of its own."""
+    torch.set_num_threads(1)
+    run(lab_of(root), Home(root), Quiet())
+
+
 def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path: Path):
     root = make_root(tmp_path, tiny_bundle, trials=20)
     file = root / "studies" / "tiny.toml"
     steps = ", ".join(str(0.5 + i / 20) for i in range(10))
     text = file.read_text().replace("{ low = 0.5, high = 1.0, step = 0.25 }", f"[{steps}]")
     file.write_text(text)
-    ablate(root, "study", "tiny", "--workers", "8")
+    crowd = multiprocessing.get_context("forkserver")  # they begin at once, imports done
+    crowd.set_forkserver_preload(["ablate.study", "mlflow.tracking", "tests.studies"])
+    team = [crowd.Process(target=work, args=(root,)) for _ in range(8)]
+    for worker in team:
+        worker.start()
+    for worker in team:
+        worker.join()
+    assert [worker.exitcode for worker in team] == [0] * 8
     assert cells(Home(root).tracking_uri) == Counter(
         {(str(n), s): 1 for n in range(20) for s in "01"}
     )
