@@ -14,8 +14,8 @@ from ablate.extractor import load_extractor, shipped_path
 from ablate.recipe import Net, Recipe
 from tests.studies import TRIALS, Quiet, lab_of, make_root
 
-LONGEST = ("test_workers.py", "test_faults.py", "test_mutated_files.py")
-"""Few tests, minutes each: files to begin with, lest one process is left with them at the end."""
+LONGEST = ("test_workers.py", "test_study.py", "test_faults.py", "test_mutated_files.py")
+"""Minutes each: files to begin with, lest one process is left with them at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
