@@ -19,7 +19,7 @@ BEST = 5
 """Trials that PED-ANOVA tells from the rest, at least, as Optuna advises."""
 
 EACH = 2
-"""Trials for each knob that fANOVA must have, at least; with fewer any knob explains everything."""
+"""Trials a knob that fANOVA must have, and one more; with fewer any knob explains everything."""
 
 
 def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, float]]]:
