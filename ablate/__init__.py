@@ -1,8 +1,7 @@
-"""Ablation studies for diffusion models with multiplicative noise.
+"""Ablation studies for diffusion models with multiplicative noise."""
 
-The package is a flow in one direction, layer by layer (`tests/test_architecture.py` enforces it):
+from ablate.core.version import VERSION
 
-    maths -> learnt -> measured -> experiment -> told -> cli
-"""
+__version__ = VERSION
 
-__version__ = "0.1.0"
+__all__ = ["__version__"]

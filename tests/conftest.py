@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ablate.build import make_bundle
-from ablate.data import Dataset, load
-from ablate.extractor import load_extractor, shipped_path
-from ablate.recipe import Net, Recipe
-from tests.studies import TRIALS, Quiet, lab_of, make_root
+from ablate.data.datasets import Dataset, load
+from ablate.metrics.extractors.extractor import load_extractor, shipped_path
+from ablate.models.recipe import Recipe
+from ablate.nets.config import Net
+from ablate.training.pack import make_bundle
+from tests.support.studies import TRIALS, Quiet, make_root, setup_of
 
 LONGEST = ("test_workers.py", "test_study.py", "test_faults.py", "test_mutated_files.py")
 """Minutes each: files to begin with, lest one process is left with them at the end."""
@@ -60,9 +61,9 @@ def tiny_bundle(tiny_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def whole(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of a study of `studies.TRIALS` trials that one worker ran, never interrupted."""
-    from ablate.home import Home
-    from ablate.study import run
+    from ablate.core.workspace import Workspace
+    from ablate.experiment.worker import run
 
     root = make_root(tmp_path_factory.mktemp("whole") / "root", tiny_bundle, trials=TRIALS)
-    run(lab_of(root), Home(root), Quiet())
+    run(setup_of(root), Workspace(root), Quiet())
     return root

@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from ablate import __version__
-from ablate.errors import UserError, first_line, hide_secrets
-from ablate.home import Home
+from ablate.core.errors import UserError, first_line, hide_secrets
+from ablate.core.version import VERSION
+from ablate.core.workspace import Workspace
 
 app = typer.Typer(
     name="ablate",
@@ -34,9 +34,9 @@ def options(
     ] = Path(),
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    context.obj = Home(root.resolve())
+    context.obj = Workspace(root.resolve())
     if version:
-        print(f"ablate {__version__}")
+        print(f"ablate {VERSION}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ablate.cli.app import DeviceOption, app, safetensors
-from ablate.errors import UserError
-from ablate.home import Home
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
 
 bundle_app = typer.Typer(
     help="Bundles: trained models with all that a study needs.",
@@ -23,8 +23,8 @@ BundleName = Annotated[str, typer.Argument(help="A bundle's name or a .safetenso
 @bundle_app.command("list", epilog="Example: ablate bundle list")
 def bundle_list(context: typer.Context) -> None:
     """List the bundles: those that ship and those trained under this root."""
-    from ablate.bundle import known, read_card
-    from ablate.console import print_table
+    from ablate.cli.console import print_table
+    from ablate.models.bundle import known, read_card
 
     cards = [read_card(path) for path in known(context.obj).values()]
     rows = [(c.name, "×".join(map(str, c.shape)), f"{c.s_min} to {c.s_max}", c.note) for c in cards]
@@ -34,10 +34,10 @@ def bundle_list(context: typer.Context) -> None:
 @bundle_app.command("show", epilog="Example: ablate bundle show digits")
 def bundle_show(context: typer.Context, name: BundleName) -> None:
     """Print what a bundle says of itself, as JSON."""
-    from ablate.bundle import find, read_card
+    from ablate.models.bundle import find, read_card
 
-    home: Home = context.obj
-    print(read_card(find(name, home)).model_dump_json(indent=1))
+    workspace: Workspace = context.obj
+    print(read_card(find(name, workspace)).model_dump_json(indent=1))
 
 
 @bundle_app.command(
@@ -60,20 +60,20 @@ def bundle_import(
     ] = None,
 ) -> None:
     """Make a bundle of a network that was trained elsewhere. By default it is told log s."""
-    from ablate.build import read_recipe
-    from ablate.bundle import Steps
-    from ablate.data import load
-    from ablate.extractor import find_extractor
-    from ablate.importing import import_bundle
+    from ablate.data.datasets import load
+    from ablate.metrics.extractors.extractor import find_extractor
+    from ablate.models.bundle import Steps
+    from ablate.training.import_weights import import_bundle
+    from ablate.training.pack import read_recipe
 
-    home: Home = context.obj
+    workspace: Workspace = context.obj
     if (sigma is None) != (n is None):
         raise UserError("--sigma and --N say together what k meant: give both or neither")
     steps = None if sigma is None or n is None else Steps(sigma=sigma, N=n)
     target = safetensors(out)
-    known = read_recipe(home.find_toml(recipe, "train"))
+    known = read_recipe(workspace.find_toml(recipe, "train"))
     load(known.dataset)  # a missing one is told before anything else
-    extractor = find_extractor(known.dataset, home.bundles)
+    extractor = find_extractor(known.dataset, workspace.bundles)
     errors = import_bundle(weights, target.stem, known, extractor, target, steps, key)
     for s, error in errors.items():
         print(f"held-out error at s = {s:<5g} {error:.3e}")
@@ -93,23 +93,24 @@ def bundle_sample(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     device: DeviceOption = "auto",
 ) -> None:
-    """Draw images with a few-step solver: a picture, FID and KID beside the yardsticks."""
-    from ablate.bundle import find, read_card
-    from ablate.console import counting_bar, print_portrait
-    from ablate.device import resolve
-    from ablate.portrait import few_step_settings, portrait
-    from ablate.trial import BATCH
+    """Draw images with a few-step solver: a picture, FID and KID beside the baselines."""
+    from ablate.cli.console import counting_bar, print_showcase
+    from ablate.core.device import resolve
+    from ablate.experiment.showcase import showcase
+    from ablate.generate.draw import BATCH
+    from ablate.generate.presets import few_step_settings
+    from ablate.models.bundle import find, read_card
 
-    home: Home = context.obj
-    card = read_card(find(name, home))
+    workspace: Workspace = context.obj
+    card = read_card(find(name, workspace))
     settings = few_step_settings(levels, (card.s_min, card.s_max), sigma)
-    picture = home.reports / "bundles" / f"{Path(name).stem}.png"
+    picture = workspace.reports / "bundles" / f"{Path(name).stem}.png"
     calls = settings.nfe * -(-samples // BATCH)
     with counting_bar(f"sample {name}", calls, "calls") as tick:
         step = iter(range(1, calls + 1))
         where = resolve(device)
-        found = portrait(
-            home, name, settings, samples, seed, picture, where, lambda: tick(next(step))
+        found = showcase(
+            workspace, name, settings, samples, seed, picture, where, lambda: tick(next(step))
         )
-    print_portrait(found.metrics, found.yardsticks, found.protocol)
+    print_showcase(found.metrics, found.baselines, found.protocol)
     print(picture)

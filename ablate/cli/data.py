@@ -20,17 +20,18 @@ app.add_typer(data_app, name="data")
 def data(context: typer.Context) -> None:
     """List the datasets and their state. ABLATE_DATA says where they are (torchvision's layout)."""
     if context.invoked_subcommand is None:
-        from ablate.console import print_table
-        from ablate.data import LOADERS, data_folder, state
+        from ablate.cli.console import print_table
+        from ablate.data.datasets import data_folder, state
+        from ablate.data.registry import DATASETS
 
-        print_table(["dataset", "state"], [(name, state(name)) for name in LOADERS])
+        print_table(["dataset", "state"], [(name, state(name)) for name in DATASETS])
         print(f"looked under {data_folder()} (set ABLATE_DATA to change it)")
 
 
 @data_app.command("get", epilog="Example: ablate data get fashion")
 def data_get(name: Annotated[str, typer.Argument(help="A dataset's name.")]) -> None:
     """Download a dataset through torchvision."""
-    from ablate.data import download, state
+    from ablate.data.datasets import download, state
 
     download(name)
     print(f"{name}: {state(name)}")

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ablate.cli.app import DeviceOption, app
-from ablate.errors import UserError, first_line
-from ablate.home import Home
+from ablate.core.errors import UserError, first_line
+from ablate.core.workspace import Workspace
+from ablate.metrics.registry import METRICS, measured_in_studies, together
 
 if TYPE_CHECKING:
-    from ablate.evaluation import ImageSet
-    from ablate.settings import Settings
+    from ablate.experiment.evaluate import ImageSet
+    from ablate.generate.settings import Settings
 
-METRICS = ("fid", "fid_infinity", "kid", "coverage")
-DEFAULT = ("fid", "kid", "coverage")
+
+MEASURED = [name for name, metric in METRICS.items() if metric.measure is not None]
 
 
 @app.command(
@@ -51,8 +52,8 @@ def evaluate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="fid, fid_infinity, kid or coverage (with precision, recall, density);"
-            " may be repeated. Default: all but fid_infinity."
+            help=f"{', '.join(MEASURED)}; may be repeated. Metrics that are measured in one call"
+            " come together. Default: those that every study has, all but fid_infinity."
         ),
     ] = None,
     samples: Annotated[
@@ -78,17 +79,16 @@ def evaluate(
     device: DeviceOption = "auto",
 ) -> None:
     """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
-    from ablate import evaluation
-    from ablate.bundle import known
-    from ablate.console import image_bar, print_difference, print_evaluation, print_json
-    from ablate.device import resolve
+    from ablate.cli.console import image_bar, print_difference, print_evaluation, print_json
+    from ablate.core.device import resolve
+    from ablate.experiment import evaluate as evaluation
+    from ablate.models.bundle import known
 
-    home, where, which = context.obj, resolve(device), tuple(metric or DEFAULT)
-    if unknown := [name for name in which if name not in METRICS]:
-        raise UserError(f"--metric {unknown[0]}: not one of {', '.join(METRICS)}")
-    network = evaluation.find_features(extractor, resize, home)
-    if source in known(home):
-        work = _to_draw(home, source, against, samples or 1000, seed, knobs, versus, where)
+    workspace, where = context.obj, resolve(device)
+    which = together(metric or measured_in_studies())
+    network = evaluation.find_features(extractor, resize, workspace)
+    if source in known(workspace):
+        work = _to_draw(workspace, source, against, samples or 1000, seed, knobs, versus, where)
     else:
         work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
     target, count = work.against, work.number
@@ -96,10 +96,10 @@ def evaluate(
     with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
         sets = [draw() for draw in work.sets]
         dataset = target.dataset if neighbours else None
-        near = None if dataset is None else evaluation.near_training_images(dataset, home)
+        near = None if dataset is None else evaluation.near_training_images(dataset, workspace)
         total = len(target.pixels) + count * len(sets)
         with image_bar(f"features by {network.name}", total) as bar:
-            reference = evaluation.make_reference(target, network, count, bar)
+            reference = evaluation.reference_of(target, network, count, bar)
             found = [
                 evaluation.evaluate(images, reference, network, which, chosen, near, bar)
                 for images, chosen in zip(sets, work.knobs, strict=True)
@@ -113,7 +113,7 @@ def evaluate(
             print_difference(evaluation.differences(*found))
     for each in found if log else []:
         try:
-            evaluation.record(each, home, where)
+            evaluation.record(each, workspace, where)
         except Exception as error:  # whatever a database or a disk has to say
             reason = f"{first_line(error)}; --no-log leaves it out"
             raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
@@ -130,7 +130,7 @@ class _Work(NamedTuple):
 
 
 def _to_read(source: str, against: str | None, count: int | None, knobs: list[str]) -> _Work:
-    from ablate.evaluation import image_set
+    from ablate.experiment.evaluate import image_set
 
     if knobs:
         raise UserError(f"{knobs[0]}: {source} is not a bundle, there is nothing to set")
@@ -145,7 +145,7 @@ def _to_read(source: str, against: str | None, count: int | None, knobs: list[st
 
 
 def _to_draw(
-    home: Home,
+    workspace: Workspace,
     name: str,
     against: str | None,
     count: int,
@@ -154,12 +154,12 @@ def _to_draw(
     versus: list[str] | None,
     device: str,
 ) -> _Work:
-    from ablate import evaluation
-    from ablate.bundle import find, read_card
-    from ablate.console import counting_bar
-    from ablate.trial import BATCH
+    from ablate.cli.console import counting_bar
+    from ablate.experiment import evaluate as evaluation
+    from ablate.generate.draw import BATCH
+    from ablate.models.bundle import find, read_card
 
-    card = read_card(find(name, home))
+    card = read_card(find(name, workspace))
     chosen = [evaluation.settings_of(card, knobs or [])]
     if versus:
         chosen.append(evaluation.settings_of(card, [*(knobs or []), *versus]))
@@ -169,7 +169,7 @@ def _to_draw(
         with counting_bar(f"sample {name}", calls, "calls") as tick:
             step = iter(range(1, calls + 1))
             told = lambda: tick(next(step))  # noqa: E731
-            return evaluation.drawn(name, settings, count, seed, home, device, told)
+            return evaluation.drawn(name, settings, count, seed, workspace, device, told)
 
     target = evaluation.image_set(against or f"{card.dataset}/test")
     sets = [partial(draw, settings) for settings in chosen]

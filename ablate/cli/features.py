@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ablate.cli.app import app, safetensors
-from ablate.errors import UserError
+from ablate.core.errors import UserError
 
 features_app = typer.Typer(
     help="Features of reference images: compute, export, import.",
@@ -34,10 +34,10 @@ def compute(
     ] = None,
 ) -> None:
     """Compute the features of a split into the cache (ABLATE_CACHE); goes on after a kill."""
-    from ablate.console import image_bar
-    from ablate.device import resolve
-    from ablate.evaluation import features_of, find_features, image_set
-    from ablate.metrics.features import address_of, cache_folder, export_features
+    from ablate.cli.console import image_bar
+    from ablate.core.device import resolve
+    from ablate.experiment.evaluate import features_of, find_features, image_set
+    from ablate.metrics.feature_cache import address_of, cache_folder, export_features
 
     resolve("cpu")
     target = None if out is None else safetensors(out)
@@ -55,7 +55,7 @@ def compute(
 @features_app.command("import", epilog="Example: ablate features import cifar10-test.safetensors")
 def import_(file: Annotated[Path, typer.Argument(help="What `compute --out` wrote.")]) -> None:
     """Take features that another machine computed into the cache."""
-    from ablate.metrics.features import cache_folder, import_features
+    from ablate.metrics.feature_cache import cache_folder, import_features
 
     address = import_features(file, cache_folder())
     print(f"{address.images} images of {address.dataset}/{address.split}: {address.key}")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.app import DeviceOption, app
-from ablate.errors import UserError
-from ablate.home import Home
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ablate.lab import Lab
-    from ablate.record import StudyRecord
-    from ablate.spec import Study
-    from ablate.study import Outcome
+    from ablate.experiment.prepare import Setup
+    from ablate.experiment.worker import Outcome
+    from ablate.results import StudyResults
+    from ablate.study.definition import Study
 
 Name = Annotated[str, typer.Argument(help="A study's name (see `ablate list`) or a .toml file.")]
 BudgetOption = Annotated[
@@ -70,108 +70,106 @@ def study(
     Any number of machines join in by running the same command with the same --storage and
     --tracking-uri.
     """
-    from ablate.console import console, print_plan, print_study
-    from ablate.device import resolve
-    from ablate.lab import prepare, without_oracle
+    from ablate.cli.console import console, print_plan, print_study
+    from ablate.core.device import resolve
+    from ablate.experiment.prepare import prepare
 
-    home = _shared(context.obj, storage, tracking_uri)
+    workspace = _shared(context.obj, storage, tracking_uri)
     where = resolve(device)
-    spec = _read(home, name, budget, where, trials)
+    spec = _read(workspace, name, budget, where, trials)
     limits = {"minutes": minutes, "evaluations": evaluations}
     spec = spec.model_copy(update={k: v for k, v in limits.items() if v is not None})
     try:
-        whole, spec = spec, without_oracle(spec, home)
-        lab = prepare(spec, home, where)
+        setup = prepare(spec, workspace, where)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
+    spec = setup.study
     print_study(spec, "" if budget else f", the default on {where}")
-    if spec != whole:
+    if setup.left_out:
         console.print("forward-data is left out: its images are not here (see ablate data)")
     if plan:
-        from ablate.plan import make_plan, probe
+        from ablate.experiment.cost import make_plan, probe
 
-        print_plan(make_plan(lab, probe(lab)), spec, where)
+        print_plan(make_plan(setup, probe(setup)), spec, where)
     elif worker:
-        _work(lab, home)
+        _work(setup, workspace)
     elif workers == 1:
-        _tell(home, spec, _watch_one(lab, home))
+        _tell(workspace, spec, _watch_one(setup, workspace))
     else:
         again = [name, "--budget", spec.budget, "--trials", str(spec.trials)]
         again += [f"--{k}={v}" for k, v in limits.items() if v is not None]
-        _tell(home, spec, _watch_many(lab, home, again, workers, device))
+        _tell(workspace, spec, _watch_many(setup, workspace, again, workers, device))
 
 
-def _work(lab: Lab, home: Home) -> None:
-    from ablate import study as runner
-    from ablate import workers
-    from ablate.console import Silent
+def _work(setup: Setup, workspace: Workspace) -> None:
+    from ablate.cli.console import Silent
+    from ablate.experiment import local_pool as workers
+    from ablate.experiment import worker as runner
 
     workers.obey()
-    if runner.run(lab, home, Silent()).failures:
+    if runner.run(setup, workspace, Silent()).failures:
         raise typer.Exit(workers.TRIALS_FAILED)
 
 
-def _watch_one(lab: Lab, home: Home) -> Outcome:
-    from ablate import study as runner
-    from ablate.console import StudyBar
-    from ablate.record import Objective
+def _watch_one(setup: Setup, workspace: Workspace) -> Outcome:
+    from ablate.cli.console import StudyBar
+    from ablate.experiment import worker as runner
 
-    objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
-    with StudyBar(lab.study.name, objectives) as bar:
-        return runner.run(lab, home, bar)
+    with StudyBar(setup.study.name, setup.study.objectives) as bar:
+        return runner.run(setup, workspace, bar)
 
 
-def _watch_many(lab: Lab, home: Home, again: list[str], count: int, device: str) -> Outcome:
-    from ablate import workers
-    from ablate.console import StudyBar
-    from ablate.device import spread
-    from ablate.errors import PassingError
-    from ablate.interrupts import shielded
-    from ablate.record import Objective
+def _watch_many(
+    setup: Setup, workspace: Workspace, again: list[str], count: int, device: str
+) -> Outcome:
+    from ablate.cli.console import StudyBar
+    from ablate.core.device import spread
+    from ablate.core.errors import PassingError
+    from ablate.core.signals import shielded
+    from ablate.experiment import local_pool as workers
+    from ablate.experiment.worker import Outcome, close_left, in_one_line, open_search
     from ablate.search import Ledger, best, finished
-    from ablate.study import Outcome, close_left, in_one_line, open_search
 
-    objectives = [Objective(o.metric, o.direction) for o in lab.study.objectives]
-    with in_one_line(lab, home):
-        open_search(home)
-        ledger = Ledger(home.search_url, lab.key, lab.study)
+    with in_one_line(setup, workspace):
+        open_search(workspace)
+        ledger = Ledger(workspace.search_url, setup.key, setup.study)
         before = ledger.entries()
         already = finished(before)
         try:
-            with StudyBar(lab.study.name, objectives) as bar:
-                bar.began(already, lab.study.trials, best(lab.study, before))
+            with StudyBar(setup.study.name, setup.study.objectives) as bar:
+                bar.began(already, setup.study.trials, best(setup.study, before))
 
                 def look() -> None:
                     entries = ledger.entries()
-                    bar.stands(finished(entries), best(lab.study, entries))
+                    bar.stands(finished(entries), best(setup.study, entries))
 
-                killed = workers.run(home, again, spread(device, count), look)
+                killed = workers.run(workspace, again, spread(device, count), look)
         except KeyboardInterrupt:
             with shielded():
-                close_left(lab, home, "interrupted", "Ctrl-C")
+                close_left(setup, workspace, "interrupted", "Ctrl-C")
             raise
         done = finished(ledger.entries())
-        if done >= lab.study.trials:
+        if done >= setup.study.trials:
             for each in killed:
                 typer.echo(each, err=True)
             return Outcome(already, done - already, [])
-        left = f"{done} of {lab.study.trials} trials are finished"
+        left = f"{done} of {setup.study.trials} trials are finished"
         if killed:
             with shielded():
-                close_left(lab, home, "failed", "; ".join(killed))
+                close_left(setup, workspace, "failed", "; ".join(killed))
             raise PassingError(f"{'; '.join(killed)}: {left}; the same command continues")
         return Outcome(already, done - already, [], left)
 
 
-def _tell(home: Home, spec: Study, outcome: Outcome) -> None:
+def _tell(workspace: Workspace, spec: Study, outcome: Outcome) -> None:
     """What came of it; a table of failures, and exit code 1, if there are any."""
-    from ablate.console import console, plural, print_table
+    from ablate.cli.console import console, plural, print_table
 
     if outcome.ran == 0 and not outcome.stopped:
         console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
     if outcome.stopped:
         console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
-    record = _record(home, spec.name, spec.budget)
+    record = _record(workspace, spec.name, spec.budget)
     failed = [(str(t.number), t.reason or "") for t in record.trials if t.state == "failed"]
     again = f"{spec.name} --budget {spec.budget}"
     console.print(
@@ -182,31 +180,31 @@ def _tell(home: Home, spec: Study, outcome: Outcome) -> None:
         raise typer.Exit(1)
 
 
-def _tracked(home: Home, tracking: str) -> Home:
+def _tracked(workspace: Workspace, tracking: str) -> Workspace:
     """With the record that machines share, if there is one, checked."""
     if not tracking:
-        return home
-    from ablate.errors import keep_secret
+        return workspace
+    from ablate.core.errors import keep_secret
     from ablate.tracking import reach
 
     keep_secret(tracking)
     reach(tracking)
-    return home._replace(tracking=tracking)
+    return workspace._replace(tracking=tracking)
 
 
-def _shared(home: Home, storage: str, tracking: str) -> Home:
+def _shared(workspace: Workspace, storage: str, tracking: str) -> Workspace:
     """With a database and a record that other machines share, checked."""
     if bool(storage) != bool(tracking):
         missing = "--tracking-uri" if storage else "--storage"
         raise UserError(f"{missing} is missing: machines share both the search and the record")
     if not storage:
-        return home
-    from ablate import database
-    from ablate.errors import keep_secret
+        return workspace
+    from ablate.core.errors import keep_secret
+    from ablate.search import database
 
     keep_secret(storage)
     database.check(storage)
-    return _tracked(home, tracking)._replace(storage=storage)
+    return _tracked(workspace, tracking)._replace(storage=storage)
 
 
 @app.command(epilog="Example: ablate results fashion-adls fashion-asams")
@@ -221,11 +219,11 @@ def results(
 
     Several studies are ranked together if they were measured alike, and refused if not.
     """
-    from ablate.console import print_json, print_results, trial_rows
-    from ablate.record import joined
+    from ablate.cli.console import print_json, print_results, trial_rows
+    from ablate.results import joined
 
-    home = _tracked(context.obj, tracking_uri)
-    records = [_record(home, name, budget) for name in names]
+    workspace = _tracked(context.obj, tracking_uri)
+    records = [_record(workspace, name, budget) for name in names]
     record = joined(records) if len(records) > 1 else records[0]
     if as_json:
         print_json(trial_rows(record))
@@ -236,20 +234,20 @@ def results(
 @app.command("list", epilog="Example: ablate list")
 def list_studies(context: typer.Context, tracking_uri: TrackingOption = "") -> None:
     """List the studies, family by family, with their question and state."""
-    from ablate import study_file
-    from ablate.console import print_groups
+    from ablate.cli.console import print_groups
+    from ablate.study import find as studies
 
-    home = _tracked(context.obj, tracking_uri)
+    workspace = _tracked(context.obj, tracking_uri)
     groups: dict[str, list[tuple[str, ...]]] = {}
-    for name, family in study_file.names(home).items():
-        groups.setdefault(family, []).append((name, *_question_and_state(home, name)))
+    for name, family in studies.names(workspace).items():
+        groups.setdefault(family, []).append((name, *_question_and_state(workspace, name)))
     print_groups(["study", "question", "state"], list(groups.values()))
 
 
 @app.command(epilog="Example: ablate show digits-adls --budget quick")
 def show(context: typer.Context, name: Name, budget: BudgetOption = None) -> None:
     """Print a study as it would be run: every default filled in, as JSON."""
-    from ablate.device import resolve
+    from ablate.core.device import resolve
 
     print(_read(context.obj, name, budget, resolve("auto")).model_dump_json(indent=1))
 
@@ -267,12 +265,12 @@ def report(
     from ablate.report import render
     from ablate.tracking import Reader
 
-    home = _tracked(context.obj, tracking_uri)
-    reader = Reader(home)
+    workspace = _tracked(context.obj, tracking_uri)
+    reader = Reader(workspace)
     known = [name for name in reader.names() if reader.latest(name, budget) is not None]
     for name in names or known:
-        record = _record(home, name, budget)
-        print(render.write(record, reader.fetch, home.reports / record.name))
+        record = _record(workspace, name, budget)
+        print(render.write(record, reader.fetch, workspace.reports / record.name))
 
 
 @app.command(epilog="Example: ablate ui --port 5000")
@@ -281,43 +279,43 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="On 127.0.0.1.")] = 5000,
 ) -> None:
     """Open the MLflow UI over this root's studies (Ctrl-C ends it)."""
-    from ablate.ui import serve
+    from ablate.cli.ui import serve
 
     serve(context.obj, port)
 
 
 def _read(
-    home: Home, name: str, budget: str | None, device: str, trials: int | None = None
+    workspace: Workspace, name: str, budget: str | None, device: str, trials: int | None = None
 ) -> Study:
-    from ablate import study_file
+    from ablate.study import find as studies
 
     default = "quick" if device == "cpu" else "full"
-    return study_file.read(study_file.find(home, name), budget or default, trials)
+    return studies.read(studies.find(workspace, name), budget or default, trials)
 
 
-def _record(home: Home, name: str, budget: str | None) -> StudyRecord:
+def _record(workspace: Workspace, name: str, budget: str | None) -> StudyResults:
     from ablate.tracking import Reader
 
     name = Path(name).stem if name.endswith(".toml") else name
-    record = Reader(home).latest(name, budget)
+    record = Reader(workspace).latest(name, budget)
     if record is None:
         which = f" with budget {budget}" if budget else ""
-        raise UserError(f"study {name!r} has not been run{which} under {home.root}")
+        raise UserError(f"study {name!r} has not been run{which} under {workspace.root}")
     return record
 
 
-def _question_and_state(home: Home, name: str) -> tuple[str, str]:
-    from ablate import study_file
+def _question_and_state(workspace: Workspace, name: str) -> tuple[str, str]:
+    from ablate.study import find as studies
 
     try:
-        question = study_file.find(home, name).question
+        question = studies.find(workspace, name).question
     except UserError as error:  # one broken file must not hide the others
         return str(error), "broken"
-    if not home.has_record():
+    if not workspace.has_record():
         return question, "not run"
     from ablate.tracking import Reader
 
-    record = Reader(home).latest(name)
+    record = Reader(workspace).latest(name)
     if record is None:
         return question, "not run"
     done = sum(trial.state not in ("running", "interrupted") for trial in record.trials)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.app import DeviceOption, app, safetensors
-from ablate.home import Home
+from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ablate.recipe import Recipe
-    from ablate.train import Options, StepNews
+    from ablate.models.recipe import Recipe
+    from ablate.training.loop import Options, StepNews
 
 
 @app.command(epilog="Example: ablate train digits --minutes 30")
@@ -42,27 +42,27 @@ def train(
 
     Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
     """
-    from ablate import parallel
-    from ablate.build import alone, is_done, make_bundle, make_options, read_recipe
-    from ablate.data import load
-    from ablate.device import resolve
-    from ablate.extractor import find_extractor
+    from ablate.core.device import resolve
+    from ablate.data.datasets import load
+    from ablate.metrics.extractors.extractor import find_extractor
+    from ablate.training import distributed as parallel
+    from ablate.training.pack import alone, is_done, make_bundle, make_options, read_recipe
 
-    home: Home = context.obj
-    path = home.find_toml(name, "train")
+    workspace: Workspace = context.obj
+    path = workspace.find_toml(name, "train")
     recipe, name = read_recipe(path), path.stem
-    target = safetensors(out or home.bundles / f"{name}.safetensors")
-    checkpoint = home.mlruns / "training" / f"{name}.pt"
-    options = make_options(recipe, minutes, start, ema_length, home)
+    target = safetensors(out or workspace.bundles / f"{name}.safetensors")
+    checkpoint = workspace.mlruns / "training" / f"{name}.pt"
+    options = make_options(recipe, minutes, start, ema_length, workspace)
     dataset = load(recipe.dataset)  # a missing one is told before anything else
-    extractor = find_extractor(recipe.dataset, home.bundles)
+    extractor = find_extractor(recipe.dataset, workspace.bundles)
     with parallel.joined(resolve(device)) as where, alone(checkpoint, name) as first:
         if parallel.agreed(first and is_done(target, checkpoint, recipe, options, again)):
             if first:
                 print(f"finished before: {target}; --again trains it anew")
             return
         files = (checkpoint, target, where)
-        with _watched(home, name, recipe, options, where, first) as watch:
+        with _watched(workspace, name, recipe, options, where, first) as watch:
             trained = make_bundle(
                 name, recipe, dataset, extractor, *files, options=options, watch=watch
             )
@@ -76,18 +76,18 @@ def train(
 
 @contextmanager
 def _watched(
-    home: Home, name: str, recipe: Recipe, options: Options, device: str, first: bool
+    workspace: Workspace, name: str, recipe: Recipe, options: Options, device: str, first: bool
 ) -> Iterator[Callable[[StepNews], None] | None]:
     """A progress bar and a run in MLflow, both in the first of several processes alone."""
-    from ablate.console import counting_bar
-    from ablate.training_log import logged
+    from ablate.cli.console import counting_bar
+    from ablate.training.mlflow_log import logged
 
     if not first:
         yield None
         return
     with (
         counting_bar(f"train {name}", recipe.steps, "steps") as tick,
-        logged(home, name, recipe, options, device) as log,
+        logged(workspace, name, recipe, options, device) as log,
     ):
 
         def watch(news: StepNews) -> None:
@@ -108,14 +108,14 @@ def train_features(
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: by dataset.")] = None,
 ) -> None:
     """Train the small classifier whose features FID and KID are measured in."""
-    from ablate.build import classifier_recipe, make_extractor
-    from ablate.console import counting_bar
-    from ablate.data import load
+    from ablate.cli.console import counting_bar
+    from ablate.data.datasets import load
+    from ablate.training.pack import classifier_recipe, make_extractor
 
-    home: Home = context.obj
+    workspace: Workspace = context.obj
     load(dataset)  # a missing one is told before anything else
     epochs = classifier_recipe(dataset, epochs).epochs
-    target = safetensors(out or home.bundles / f"{dataset}-features.safetensors")
+    target = safetensors(out or workspace.bundles / f"{dataset}-features.safetensors")
     with counting_bar(f"train-features {dataset}", epochs, "epochs") as tick:
         accuracy = make_extractor(dataset, target, epochs, tick)
     print(f"held-out accuracy {accuracy:.2%}\n{target}")

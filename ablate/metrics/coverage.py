@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ablate.metrics.estimate import Measured, mean_of, mean_over_reference
 from ablate.metrics.neighbours import PIECE, nearest, squared_distances
+from ablate.metrics.reference import Reference
 
 K = 5
 
@@ -61,3 +62,14 @@ def features_to_coverage(
 
 def _pieces(count: int) -> list[slice]:
     return [slice(first, first + PIECE) for first in range(0, count, PIECE)]
+
+
+def reference_radii(reference: Reference) -> Tensor:
+    """The radii of the reference's balls, computed once."""
+    return reference.once(f"radii-{K}", lambda: {"radii": radii(reference.features)})["radii"]
+
+
+def measure(samples: Tensor, reference: Reference) -> dict[str, Measured]:
+    """The registry's `precision`, `recall`, `density` and `coverage` of samples' features."""
+    known = reference.features, K, reference_radii(reference)
+    return features_to_coverage(samples, *known).measured()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ablate.processes import Process, level
+from ablate.diffusion.processes import Process, level
 
 
 def log_level(process: Process, N: int, k: Tensor) -> Tensor:

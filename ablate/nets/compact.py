@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ablate.nets.blocks import Attention, LevelEmbedding, ResidualBlock, norm, zeroed
+from ablate.nets.config import Net
 
 
 class Compact(nn.Module):
@@ -70,3 +71,9 @@ def _through(stage: nn.Module, h: Tensor, embedding: Tensor) -> Tensor:
     for block in stage.children():
         h = block(h, embedding)
     return h
+
+
+def build(config: Net, inputs: int, outputs: int) -> Compact:
+    """The registry's `compact`."""
+    shape = (config.widths, config.blocks, config.patch, config.dropout)
+    return Compact(inputs, outputs, *shape, classes=config.classes)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ablate.nets.blocks import Attention, LevelEmbedding, zeroed
+from ablate.nets.config import Net
 
 Resample = Callable[[Tensor], Tensor]
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
@@ -171,3 +172,15 @@ def _attention(channels: int) -> Attention:
     for part in layer.qkv.weight.chunk(3):  # three layers in one: each has its own fans
         nn.init.xavier_uniform_(part, gain=math.sqrt(0.1))
     return layer
+
+
+def build(config: Net, inputs: int, outputs: int) -> DDPMpp:
+    """The registry's `ddpm++`."""
+    return DDPMpp(
+        inputs,
+        outputs,
+        config.width,
+        blocks=config.blocks,
+        dropout=config.dropout,
+        classes=config.classes,
+    )

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ablate.nets.blocks import LevelEmbedding
+from ablate.nets.config import Net
 from ablate.nets.ddpmpp import halved
 
 
@@ -204,3 +205,8 @@ def _resized(h: Tensor, like: Tensor) -> Tensor:
     if h.shape[2:] == like.shape[2:]:
         return h
     return functional.interpolate(h, like.shape[2:], mode="bilinear", align_corners=True)
+
+
+def build(config: Net, inputs: int, outputs: int) -> NCSNDeeper:
+    """The registry's `ncsn-deeper`."""
+    return NCSNDeeper(inputs, outputs, config.width, classes=config.classes)

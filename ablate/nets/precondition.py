@@ -1,11 +1,12 @@
-"""From a network's output to the denoiser D(y; s) = E[y_0 | y_s] in log space."""
+"""From a network's output to the denoiser D(y; s) = E[y_0 | y_s] in log space, and its loss."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from ablate.moments import Gaussian
+from ablate.diffusion.losses import mdsm_each, preconditioned_each
+from ablate.diffusion.moments import Gaussian
 
 
 def _called(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
@@ -15,26 +16,43 @@ def _called(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None)
     return out
 
 
-class AsInPaper(nn.Module):
-    """D(y; s) = y + s² (1 + x ∘ F(x; log s)): the network's output times x is the hyvarinen.
+class Model(nn.Module):
+    """A denoiser D(y, s, labels) around a network `net`: y is [B, C, H, W], s and labels are [B].
 
-    Nothing is scaled, so F must grow as 1/s² towards low noise; kept to reproduce the paper.
+    What a parametrisation must have: `forward`, and `losses` to train it by.
     """
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net
 
+    def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        """The loss of each image, [B], noised by z to levels s."""
+        raise NotImplementedError  # a parametrisation's own
+
+
+class AsInPaper(Model):
+    """D(y; s) = y + s² (1 + x ∘ F(x; log s)): the network's output times x is the hyvarinen.
+
+    Nothing is scaled, so F must grow as 1/s² towards low noise; kept to reproduce the paper.
+    """
+
     def hyvarinen(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
         """x ∘ F(x; log s); y: [B, C, H, W], s and labels: [B]."""
         x = y.exp()
         return x * _called(self.net, x, s.log(), labels)
 
+    def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        """The M-DSM loss of each image as the paper prints it, [B], noised by z to levels s."""
+        level = s[:, None, None, None]
+        y_t = y_0 + level * z
+        return mdsm_each(self.hyvarinen(y_t, s, labels), y_t, y_0, level)
+
     def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
         return y + s[:, None, None, None] ** 2 * (1 + self.hyvarinen(y, s, labels))
 
 
-class Preconditioned(nn.Module):
+class Preconditioned(Model):
     """D(y; s) = D_lin(y; s) + c_out(s) F(y, D_lin; log s): Wiener preconditioning.
 
     D_lin is the best linear denoiser under the data's mean and covariance, c_out² its exact error
@@ -48,8 +66,7 @@ class Preconditioned(nn.Module):
     tail: Tensor
 
     def __init__(self, net: nn.Module, gaussian: Gaussian) -> None:
-        super().__init__()
-        self.net = net
+        super().__init__(net)
         for name, part in gaussian.to(torch.float32)._asdict().items():
             self.register_buffer(name, part)
 
@@ -60,6 +77,11 @@ class Preconditioned(nn.Module):
     def error_variance(self, s: Tensor) -> Tensor:
         """c_out², [B, 1]: what the loss is weighted by."""
         return self.gaussian.wiener_error(s[:, None])
+
+    def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        """The error of each image, [B], noised by z to levels s; weighted to unit size."""
+        denoised = self(y_0 + s[:, None, None, None] * z, s, labels)
+        return preconditioned_each(denoised, y_0, self.error_variance(s))
 
     def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
         """y: [B, C, H, W], s and labels: [B]."""

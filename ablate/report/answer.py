@@ -1,10 +1,9 @@
-"""StudyRecord -> the sentences that answer the study's question."""
+"""StudyResults -> the sentences that answer the study's question."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from ablate.record import INTERVAL, StudyRecord, Trial, summarise
 from ablate.report.names import (
     Estimate,
     better,
@@ -16,11 +15,12 @@ from ablate.report.names import (
     trial_name,
 )
 from ablate.report.tables import contenders, front, metric_label, ranking, varied
+from ablate.results import INTERVAL, StudyResults, Trial, summarise
 
 ONE_SEED = "one seed: no interval"
 
 
-def state(record: StudyRecord) -> str:
+def state(record: StudyResults) -> str:
     """15 of 20 planned trials complete, 1 diverged, 1 failed, 1 running."""
     counts = Counter(trial.state for trial in record.trials)
     others = [s for s in ("diverged", "failed", "pruned", "repeated", "running") if counts[s]]
@@ -28,12 +28,12 @@ def state(record: StudyRecord) -> str:
     return ", ".join([done, *(f"{counts[s]} {s}" for s in others)]) + "."
 
 
-def answer(record: StudyRecord) -> list[str]:
-    """Sentences: the best, against the yardsticks, against the runner-up; oracles stand aside."""
+def answer(record: StudyResults) -> list[str]:
+    """Sentences: the best, against the baselines, against the runner-up; oracles stand aside."""
     ranked, field = ranking(record), contenders(record)
     if not ranked:
         return ["No configuration is complete yet, so there is no answer yet."]
-    sentences = [_winner(record, field), *_against_yardsticks(record, field[0])]
+    sentences = [_winner(record, field), *_against_baselines(record, field[0])]
     sentences += _against_runner_up(record, field)
     if leaks(ranked[0]):
         sentences.append(_oracle(record, ranked[0]))
@@ -43,13 +43,13 @@ def answer(record: StudyRecord) -> list[str]:
     return sentences
 
 
-def single_seed(record: StudyRecord) -> bool:
+def single_seed(record: StudyResults) -> bool:
     """Has no complete trial an interval?"""
     metric, ranked = record.objectives[0].metric, ranking(record)
     return bool(ranked) and not any(metric in trial.intervals for trial in ranked)
 
 
-def measured(record: StudyRecord, trial: Trial) -> str:
+def measured(record: StudyResults, trial: Trial) -> str:
     """KID 0.042 ± 0.017 (mean and 95 % interval over 3 seeds)."""
     metric = record.objectives[0].metric
     what = f"{metric_name(metric)} {text(estimate(trial, metric))}"
@@ -59,7 +59,7 @@ def measured(record: StudyRecord, trial: Trial) -> str:
     return f"{what} (mean and 95 % interval over {count} seeds)"
 
 
-def _winner(record: StudyRecord, field: list[Trial]) -> str:
+def _winner(record: StudyResults, field: list[Trial]) -> str:
     objective = record.objectives[0]
     name = f"{metric_label(record, objective.metric)} ({better(objective)})"
     count, aside = len(field), len(ranking(record)) - len(field)
@@ -71,12 +71,12 @@ def _winner(record: StudyRecord, field: list[Trial]) -> str:
     return f"{which} is {what}, with {measured(record, field[0])}."
 
 
-def _against_yardsticks(record: StudyRecord, trial: Trial) -> list[str]:
+def _against_baselines(record: StudyResults, trial: Trial) -> list[str]:
     """It is better than a (0.2) and worse than b (0.001)."""
     metric = record.objectives[0].metric
     marks = {
         name: Estimate(stick[metric], stick.get(metric + INTERVAL))
-        for name, stick in record.yardsticks.items()
+        for name, stick in record.baselines.items()
         if metric in stick
     }
     parts = [
@@ -85,13 +85,14 @@ def _against_yardsticks(record: StudyRecord, trial: Trial) -> list[str]:
     return [f"It is {', and '.join(parts)}."] if parts else []
 
 
-def _verdict(record: StudyRecord, trial: Trial, mark: Estimate) -> str:
+def _verdict(record: StudyResults, trial: Trial, mark: Estimate) -> str:
     """As configurations are told apart: by intervals that do not overlap."""
-    metric, direction = record.objectives[0]
+    objective = record.objectives[0]
+    metric = objective.metric
     gap = trial.metrics[metric] - mark.value
     if abs(gap) <= trial.intervals.get(metric, 0.0) + (mark.half or 0.0):
         return "not to be told apart from"
-    return "better than" if (gap > 0) == (direction == "maximize") else "worse than"
+    return "better than" if objective.sign * gap < 0 else "worse than"
 
 
 def tied(field: list[Trial], metric: str) -> int:
@@ -105,7 +106,7 @@ def tied(field: list[Trial], metric: str) -> int:
     return count
 
 
-def _against_runner_up(record: StudyRecord, field: list[Trial]) -> list[str]:
+def _against_runner_up(record: StudyResults, field: list[Trial]) -> list[str]:
     metric = record.objectives[0].metric
     if len(field) < 2:
         return []
@@ -123,10 +124,9 @@ def _against_runner_up(record: StudyRecord, field: list[Trial]) -> list[str]:
     return [f"{what} has an interval that {verdict}", *_paired(record, first, second)]
 
 
-def _paired(record: StudyRecord, first: Trial, second: Trial) -> list[str]:
+def _paired(record: StudyResults, first: Trial, second: Trial) -> list[str]:
     """Trials share their seeds' noise, so the difference within a seed is the sharper measure."""
-    metric, direction = record.objectives[0]
-    sign = -1 if direction == "maximize" else 1
+    metric, sign = record.objectives[0].metric, record.objectives[0].sign
     own, other = (
         {cell.seed: cell.metrics[metric] for cell in trial.cells if metric in cell.metrics}
         for trial in (first, second)
@@ -138,7 +138,7 @@ def _paired(record: StudyRecord, first: Trial, second: Trial) -> list[str]:
     return [f"Seed by seed, the best leads by {text(Estimate(means[metric], halves[metric]))}."]
 
 
-def _oracle(record: StudyRecord, trial: Trial) -> str:
+def _oracle(record: StudyResults, trial: Trial) -> str:
     what = configuration(trial, varied(record))
     value = text(estimate(trial, record.objectives[0].metric))
     return (

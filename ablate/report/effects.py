@@ -1,4 +1,4 @@
-"""StudyRecord -> what each knob does to the first objective."""
+"""StudyResults -> what each knob does to the first objective."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ablate.record import StudyRecord, Trial, Value
 from ablate.report.names import Estimate, Item, estimate, knob_name, metric_name, shown, text
 from ablate.report.tables import Row, Table, is_scale, knob_values, numbers, ranking, varied, words
+from ablate.results import StudyResults, Trial, Value
 
 FEW = 6
 """A numeric knob with at most so many values is compared value by value."""
@@ -25,7 +25,7 @@ class Group(NamedTuple):
     diverged: int
 
 
-def by_value(record: StudyRecord, knob: str) -> list[Group]:
+def by_value(record: StudyResults, knob: str) -> list[Group]:
     """A knob's values, best mean first; none for a knob that took many numbers."""
     values = knob_values(record.trials, knob)
     if is_scale(values) and len(values) > FEW:
@@ -35,7 +35,7 @@ def by_value(record: StudyRecord, knob: str) -> list[Group]:
     return sorted(groups, key=lambda g: math.inf if g.mean is None else sign * g.mean)
 
 
-def _group(record: StudyRecord, knob: str, value: Value) -> Group:
+def _group(record: StudyResults, knob: str, value: Value) -> Group:
     metric = record.objectives[0].metric
     ranked = [t for t in ranking(record) if t.params.get(knob) == value]
     lost = [t for t in record.trials if t.params.get(knob) == value and t.state == "diverged"]
@@ -43,7 +43,7 @@ def _group(record: StudyRecord, knob: str, value: Value) -> Group:
     return Group(value, mean, ranked, len(lost))
 
 
-def effects(record: StudyRecord) -> Table:
+def effects(record: StudyResults) -> Table:
     """One row per varied knob: the best and worst of few values, rank correlation of numbers."""
     name = metric_name(record.objectives[0].metric)
     header = [words("knob"), numbers("trials"), words("values"), words("best", "best value")]
@@ -58,7 +58,7 @@ def effects(record: StudyRecord) -> Table:
     return Table("effects", caption, header, [_effect(record, knob) for knob in varied(record)])
 
 
-def _effect(record: StudyRecord, knob: str) -> Row:
+def _effect(record: StudyResults, knob: str) -> Row:
     metric = record.objectives[0].metric
     having = [t for t in ranking(record) if knob in t.params]
     groups = [group for group in by_value(record, knob) if group.ranked]
@@ -81,14 +81,14 @@ def _best(group: Group, metric: str) -> Estimate | None:
     return estimate(group.ranked[0], metric) if group.ranked else None
 
 
-def _span(record: StudyRecord, knob: str) -> Item:
+def _span(record: StudyResults, knob: str) -> Item:
     values = knob_values(record.trials, knob)
     if is_scale(values):
         return f"{text(values[0])} to {text(values[-1])}"
     return f"{len(values)} kinds"
 
 
-def value_means(record: StudyRecord) -> Table:
+def value_means(record: StudyResults) -> Table:
     """The first objective at each value of the knobs that took few, best value first."""
     metric = record.objectives[0].metric
     name = metric_name(metric)

@@ -1,11 +1,10 @@
-"""StudyRecord -> what each figure shows, as data: `plots` draws it, tests read it."""
+"""StudyResults -> what each figure shows, as data: `plots` draws it, tests read it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ablate.record import StudyRecord, Trial
 from ablate.report.effects import by_value
 from ablate.report.names import (
     Estimate,
@@ -20,13 +19,14 @@ from ablate.report.names import (
 from ablate.report.tables import (
     contenders,
     front,
-    given_up,
     is_scale,
     knob_values,
     metric_label,
+    pruned_trials,
     ranking,
     varied,
 )
+from ablate.results import StudyResults, Trial
 
 WIDE = 10
 """A positive axis that spans more than this factor is logarithmic."""
@@ -45,7 +45,7 @@ class Dot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A yardstick: a line across the figure."""
+    """A baseline: a line across the figure."""
 
     label: str
     value: float
@@ -100,20 +100,20 @@ def axis(label: str, values: Iterable[float]) -> Axis:
     return Axis(label, is_wide(values))
 
 
-def objective_axis(record: StudyRecord, trials: list[Trial], index: int = 0) -> Axis:
+def objective_axis(record: StudyResults, trials: list[Trial], index: int = 0) -> Axis:
     metric = record.objectives[index].metric
     return axis(_objective_label(record, index), (t.metrics[metric] for t in trials))
 
 
-def _objective_label(record: StudyRecord, index: int = 0) -> str:
+def _objective_label(record: StudyResults, index: int = 0) -> str:
     objective = record.objectives[index]
     return f"{metric_label(record, objective.metric)} ({better(objective)})"
 
 
-def marks(record: StudyRecord, dots: list[Dot], log: bool) -> tuple[list[Mark], list[Mark]]:
-    """Yardsticks (near, far): near is within a span of the dots, or positive on a log axis."""
+def marks(record: StudyResults, dots: list[Dot], log: bool) -> tuple[list[Mark], list[Mark]]:
+    """Baselines (near, far): near is within a span of the dots, or positive on a log axis."""
     metric = record.objectives[0].metric
-    sticks = [Mark(name, v[metric]) for name, v in record.yardsticks.items() if metric in v]
+    sticks = [Mark(name, v[metric]) for name, v in record.baselines.items() if metric in v]
     low = min(d.y.value - (d.y.half or 0) for d in dots)
     high = max(d.y.value + (d.y.half or 0) for d in dots)
     reach = high - low
@@ -128,8 +128,8 @@ MOST_NAMED = 3
 """Knobs to tell a configuration by, in a figure."""
 
 
-def ladder(record: StudyRecord, count: int = 12) -> Ladder | None:
-    """The objective of the best trials against the yardsticks; None without a complete trial."""
+def ladder(record: StudyResults, count: int = 12) -> Ladder | None:
+    """The objective of the best trials against the baselines; None without a complete trial."""
     top = ranking(record)[:count]
     if not top:
         return None
@@ -142,7 +142,7 @@ def ladder(record: StudyRecord, count: int = 12) -> Ladder | None:
     return Ladder(scale, dots, *marks(record, dots, scale.log))
 
 
-def _telling(record: StudyRecord, shown: list[Trial]) -> list[str]:
+def _telling(record: StudyResults, shown: list[Trial]) -> list[str]:
     """Knobs to tell these configurations by: all, if a line has room for them; else those in words,
     and what it takes to tell them apart."""
     names = varied(record)
@@ -159,12 +159,12 @@ def _telling(record: StudyRecord, shown: list[Trial]) -> list[str]:
     return [knob for knob in names if knob in told]
 
 
-def choices(record: StudyRecord) -> Panels | None:
+def choices(record: StudyResults) -> Panels | None:
     """The objective at each value of the knobs that are words; None if there is no such knob."""
     return _panels(record, [_choice(record, k) for k in _seen(record, numbers=False)])
 
 
-def _choice(record: StudyRecord, knob: str) -> Panel:
+def _choice(record: StudyResults, knob: str) -> Panel:
     seen = knob_values(_with_results(record), knob)
     groups = [group for group in by_value(record, knob) if group.value in seen]
     places = {group.value: float(place) for place, group in enumerate(groups)}
@@ -173,37 +173,37 @@ def _choice(record: StudyRecord, knob: str) -> Panel:
     return Panel(Axis(knob_name(knob)), dots, [f"{shown(g.value)}" for g in groups], means)
 
 
-def sweeps(record: StudyRecord) -> Panels | None:
+def sweeps(record: StudyResults) -> Panels | None:
     """The objective against each knob that is a number; None if there is no such knob."""
     return _panels(record, [_sweep(record, k) for k in _seen(record, numbers=True)])
 
 
-def _sweep(record: StudyRecord, knob: str) -> Panel:
+def _sweep(record: StudyResults, knob: str) -> Panel:
     dots = _dots(record, knob, float)
     return Panel(axis(knob_name(knob), (d.x for d in dots)), dots)
 
 
-def _panels(record: StudyRecord, panels: list[Panel]) -> Panels | None:
+def _panels(record: StudyResults, panels: list[Panel]) -> Panels | None:
     if not panels:
         return None
     values = [dot.y.value for panel in panels for dot in panel.dots]
     return Panels(axis(_objective_label(record), values), panels)
 
 
-def _seen(record: StudyRecord, *, numbers: bool) -> list[str]:
+def _seen(record: StudyResults, *, numbers: bool) -> list[str]:
     """Knobs that trials with a result have several values of."""
     values = {knob: knob_values(_with_results(record), knob) for knob in varied(record)}
     return [k for k, found in values.items() if len(found) > 1 and is_scale(found) == numbers]
 
 
-def _with_results(record: StudyRecord) -> list[Trial]:
-    return [*ranking(record), *(trial for trial, _ in given_up(record))]
+def _with_results(record: StudyResults) -> list[Trial]:
+    return [*ranking(record), *(trial for trial, _ in pruned_trials(record))]
 
 
-def _dots(record: StudyRecord, knob: str, place: Callable[[Any], float]) -> list[Dot]:
+def _dots(record: StudyResults, knob: str, place: Callable[[Any], float]) -> list[Dot]:
     """Of the trials that have the knob, placed by its value: complete ones, then those given up."""
     complete = [(t, _dot(record, t, 0.0, "")) for t in ranking(record)]
-    early = [(t, Dot(t.number, "", 0.0, y, early=True)) for t, y in given_up(record)]
+    early = [(t, Dot(t.number, "", 0.0, y, early=True)) for t, y in pruned_trials(record)]
     return [
         dot._replace(x=place(t.params[knob]), label=text(t.params[knob]))
         for t, dot in (*complete, *early)
@@ -211,7 +211,7 @@ def _dots(record: StudyRecord, knob: str, place: Callable[[Any], float]) -> list
     ]
 
 
-def against_cost(record: StudyRecord) -> Scatter | None:
+def against_cost(record: StudyResults) -> Scatter | None:
     """The objective against NFE, by sampler; None if NFE is one value, or an objective itself."""
     trials = [t for t in ranking(record) if "nfe" in t.metrics]
     costs = {t.metrics["nfe"] for t in trials}
@@ -223,7 +223,7 @@ def against_cost(record: StudyRecord) -> Scatter | None:
     return Scatter(axis(label, costs), scale, dots, marks(record, dots, scale.log)[0], [])
 
 
-def tradeoff(record: StudyRecord) -> Scatter | None:
+def tradeoff(record: StudyResults) -> Scatter | None:
     """Two objectives with their Pareto front: the first upwards, the second across."""
     if len(record.objectives) != 2:
         return None
@@ -238,6 +238,6 @@ def tradeoff(record: StudyRecord) -> Scatter | None:
     return Scatter(across, up, dots, marks(record, dots, up.log)[0], corners)
 
 
-def _dot(record: StudyRecord, trial: Trial, x: float, label: str) -> Dot:
+def _dot(record: StudyResults, trial: Trial, x: float, label: str) -> Dot:
     value = estimate(trial, record.objectives[0].metric) or Estimate(float("nan"))
     return Dot(trial.number, label, x, value, trial is contenders(record)[0], leaks(trial))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ablate.record import Objective, Trial, Value
+from ablate.results import Objective, Trial, Value
 
 SYMBOLS = {"chi": "χ", "sigma": "σ", "delta": "δ", "mu": "μ", "kappa": "κ", "rho": "ρ"}
 """Knobs that are letters of the paper; L, r and n are their own symbols."""

@@ -66,7 +66,7 @@ def draw(data: Ladder | Panels | Scatter) -> Figure:
 
 
 def draw_ladder(data: Ladder) -> Figure:
-    """Best on top, intervals across, yardsticks as lines from top to bottom."""
+    """Best on top, intervals across, baselines as lines from top to bottom."""
     figure = Figure(figsize=(WIDTH, 1.2 + 0.27 * len(data.dots)), layout="constrained")
     ax = figure.subplots()
     _points(ax, data.dots, [dot.x for dot in data.dots], across=True)
@@ -77,7 +77,7 @@ def draw_ladder(data: Ladder) -> Figure:
     _bare(ax)
     for row, mark in enumerate(data.near):
         ax.axvline(mark.value, **DASHED)
-        shift = (0, 3 + 11 * row)  # a row to each: yardsticks may stand close together
+        shift = (0, 3 + 11 * row)  # a row to each: baselines may stand close together
         _note(ax, _named(mark), (mark.value, 1), shift, ("data", "axes fraction"), "center")
     return figure
 

@@ -1,4 +1,4 @@
-"""StudyRecord -> a folder: index.html that opens offline, report.md, tables and figures."""
+"""StudyResults -> a folder: index.html that opens offline, report.md, tables and figures."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from ablate.errors import UserError
-from ablate.record import StudyRecord, Trial
+from ablate.core.errors import UserError
 from ablate.report import answer, effects, figures, formats, plots, tables
-from ablate.report.names import (
-    LEAK,
-    LEGEND,
-    knob_name,
-    leaks,
-    metric_name,
-    shown,
-    text,
-    trial_name,
-)
+from ablate.report.names import LEAK, LEGEND, knob_name, leaks, metric_name, shown, text, trial_name
+from ablate.results import StudyResults, Trial
 
 Fetch = Callable[[str, str], Path]
 """(run id, artifact) -> a local file; FileNotFoundError where there is none."""
@@ -30,11 +21,11 @@ Fetch = Callable[[str, str], Path]
 PARTS = ("index.html", "report.md", "tables", "figures", ".DS_Store")
 
 Shown = figures.Ladder | figures.Panels | figures.Scatter | None
-FIGURES: dict[str, tuple[Callable[[StudyRecord], Shown], str]] = {
-    "best": (figures.ladder, "of the best configurations; dashed: yardsticks"),
+FIGURES: dict[str, tuple[Callable[[StudyResults], Shown], str]] = {
+    "best": (figures.ladder, "of the best configurations; dashed: baselines"),
     "choices": (figures.choices, "by choice, a point per trial; upright: the mean of a choice"),
     "sweeps": (figures.sweeps, "against each numeric knob, a point per trial"),
-    "cost": (figures.against_cost, "against what a sample costs; dashed: yardsticks"),
+    "cost": (figures.against_cost, "against what a sample costs; dashed: baselines"),
     "pareto": (figures.tradeoff, "against the second objective, with the Pareto front"),
 }
 
@@ -73,7 +64,7 @@ KINDS = {
 """Of pictures that cells leave, and what the page calls them."""
 
 
-def write(record: StudyRecord, fetch: Fetch, folder: Path) -> Path:
+def write(record: StudyResults, fetch: Fetch, folder: Path) -> Path:
     """Write the whole report and swap it in for an older one; the path of its index.html.
 
     A kill leaves the old report or none, and a hidden folder beside it; never half a report.
@@ -102,7 +93,7 @@ def _refuse_strangers(folder: Path) -> None:
         )
 
 
-def _fill(folder: Path, record: StudyRecord, fetch: Fetch) -> None:
+def _fill(folder: Path, record: StudyResults, fetch: Fetch) -> None:
     for part in ("tables", "figures"):
         (folder / part).mkdir(parents=True)
     seen = pictures(record, fetch)  # first: the one part that can fail
@@ -157,7 +148,7 @@ def glue(sentence: str) -> str:
     return sentence
 
 
-def words(record: StudyRecord) -> dict[str, Any]:
+def words(record: StudyResults) -> dict[str, Any]:
     """What the templates say besides tables and images."""
     knobs, fixed = tables.varied(record), tables.fixed(record)
     return {
@@ -177,13 +168,13 @@ def words(record: StudyRecord) -> dict[str, Any]:
     }
 
 
-def leaking(record: StudyRecord) -> bool:
+def leaking(record: StudyResults) -> bool:
     return any(map(leaks, record.trials))
 
 
-def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
+def all_tables(record: StudyResults) -> dict[str, tables.Table]:
     """Every table by its name: some only where there is something to tell."""
-    makers = [tables.best, tables.measures, tables.yardsticks, tables.trials]
+    makers = [tables.best, tables.measures, tables.baselines, tables.trials]
     makers += [effects.effects, effects.value_means, tables.troubles]
     makers += [tables.protocols, tables.provenance]
     if len(record.objectives) > 1:
@@ -197,14 +188,14 @@ def all_tables(record: StudyRecord) -> dict[str, tables.Table]:
     return {table.name: table for table in (make(record) for make in makers)}
 
 
-def drawings(record: StudyRecord) -> dict[str, Drawing]:
+def drawings(record: StudyResults) -> dict[str, Drawing]:
     """Every figure that the record has data for, drawn."""
     name = metric_name(record.objectives[0].metric)
     bars = answer.ONE_SEED if answer.single_seed(record) else "bars: 95 % intervals over seeds"
     key_to_dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaking(record)
     made = {key: make(record) for key, (make, _) in FIGURES.items()}
     captions = {key: f"{name} {what}; {key_to_dots}." for key, (_, what) in FIGURES.items()}
-    if tables.given_up(record):
+    if tables.pruned_trials(record):
         for key in ("choices", "sweeps"):
             captions[key] += " Crosses: given up early, at what they had by then."
     return {
@@ -214,7 +205,7 @@ def drawings(record: StudyRecord) -> dict[str, Drawing]:
     }
 
 
-def gallery(record: StudyRecord) -> list[tuple[str, Trial]]:
+def gallery(record: StudyResults) -> list[tuple[str, Trial]]:
     """(role, trial) to show: the best, the oracle if it is better still, and the worst."""
     ranked, field = tables.ranking(record), tables.contenders(record)
     roles = [("best", field[:1]), ("oracle", ranked[:1]), ("worst", ranked[-1:])]
@@ -225,7 +216,7 @@ def gallery(record: StudyRecord) -> list[tuple[str, Trial]]:
     return list(chosen.values())
 
 
-def pictures(record: StudyRecord, fetch: Fetch) -> list[Picture]:
+def pictures(record: StudyResults, fetch: Fetch) -> list[Picture]:
     """Sample grids and trajectory strips of the gallery, and the best one's samples beside their
     nearest training images if these were looked for; from each trial's first seed."""
     knobs, shown = tables.varied(record), gallery(record)
@@ -243,7 +234,7 @@ def pictures(record: StudyRecord, fetch: Fetch) -> list[Picture]:
     ]
 
 
-def _looked_for_copies(record: StudyRecord) -> bool:
+def _looked_for_copies(record: StudyResults) -> bool:
     return any(metric.startswith(tables.NEIGHBOURS) for metric in tables.metrics(record))
 
 

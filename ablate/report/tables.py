@@ -1,4 +1,4 @@
-"""StudyRecord -> Table: what a report says in rows and columns, before any format."""
+"""StudyResults -> Table: what a report says in rows and columns, before any format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ablate.record import INTERVAL, StudyRecord, Trial, Value
 from ablate.report.names import (
     Estimate,
     Item,
@@ -21,6 +20,7 @@ from ablate.report.names import (
     shown,
     text,
 )
+from ablate.results import INTERVAL, StudyResults, Trial, Value
 
 COSTS = ("nfe", "seconds")
 NEIGHBOURS = "nn_"
@@ -54,20 +54,20 @@ class Table(NamedTuple):
     apart: Sequence[Row] = ()  # not ranked: a label across the leading columns, then the last ones
 
 
-def ranking(record: StudyRecord) -> list[Trial]:
+def ranking(record: StudyResults) -> list[Trial]:
     """Complete trials with a finite first objective, best first. The one place that ranks."""
     metric = record.objectives[0].metric
     finite = [t for t in record.trials if math.isfinite(t.metrics.get(metric, math.nan))]
     return record._replace(trials=finite).ranked()
 
 
-def contenders(record: StudyRecord) -> list[Trial]:
+def contenders(record: StudyResults) -> list[Trial]:
     """The ranking without the trials that start from training images, if that leaves any."""
     ranked = ranking(record)
     return [trial for trial in ranked if not leaks(trial)] or ranked
 
 
-def given_up(record: StudyRecord) -> list[tuple[Trial, Estimate]]:
+def pruned_trials(record: StudyResults) -> list[tuple[Trial, Estimate]]:
     """Trials that were given up early, with the first objective as far as they were drawn."""
     metric = record.objectives[0].metric
     found = []
@@ -79,7 +79,7 @@ def given_up(record: StudyRecord) -> list[tuple[Trial, Estimate]]:
     return found
 
 
-def front(record: StudyRecord) -> list[Trial]:
+def front(record: StudyResults) -> list[Trial]:
     """The contenders that no other beats on one objective without losing on another."""
     signs = [(o.metric, -1 if o.direction == "maximize" else 1) for o in record.objectives]
     measured = [t for t in contenders(record) if all(metric in t.metrics for metric, _ in signs)]
@@ -100,14 +100,14 @@ def knob_values(trials: Iterable[Trial], knob: str) -> list[Value]:
     return sorted(values, key=lambda v: (isinstance(v, str), v))
 
 
-def varied(record: StudyRecord) -> list[str]:
+def varied(record: StudyResults) -> list[str]:
     """The knobs that took more than one value; delta only where r does not say it all."""
     knobs = in_order({knob for t in record.trials for knob in t.params})
     several = [knob for knob in knobs if len(knob_values(record.trials, knob)) > 1]
     return [knob for knob in several if knob != "delta" or "r" not in several]
 
 
-def fixed(record: StudyRecord) -> dict[str, Value]:
+def fixed(record: StudyResults) -> dict[str, Value]:
     """The knobs that took one value, with it."""
     knobs = in_order({knob for t in record.trials for knob in t.params})
     values = {knob: knob_values(record.trials, knob) for knob in knobs}
@@ -119,7 +119,7 @@ def is_scale(values: list[Value]) -> bool:
     return not any(isinstance(value, str) for value in values)
 
 
-def metrics(record: StudyRecord) -> list[str]:
+def metrics(record: StudyResults) -> list[str]:
     """Objectives, metrics with a protocol, then whatever else was logged; costs last."""
     first = [o.metric for o in record.objectives]
     logged = [name for t in record.trials for name in t.metrics]
@@ -129,29 +129,29 @@ def metrics(record: StudyRecord) -> list[str]:
     return [m for m in seen if m not in COSTS] + [m for m in COSTS if m in seen]
 
 
-def metric_label(record: StudyRecord, metric: str) -> str:
+def metric_label(record: StudyResults, metric: str) -> str:
     """The metric's name; FID, biased at small N, always with its N."""
     samples = record.protocols.get(metric, {}).get("samples")
     named = metric_name(metric)
     return f"{named} at N = {text(samples)}" if metric.startswith("fid") and samples else named
 
 
-def best(record: StudyRecord, count: int = 10) -> Table:
-    """The first `count` of the ranking: what varies, objectives, costs; yardsticks apart."""
+def best(record: StudyResults, count: int = 10) -> Table:
+    """The first `count` of the ranking: what varies, objectives, costs; baselines apart."""
     objectives = [o.metric for o in record.objectives]
     columns = [*objectives, *(m for m in COSTS if m in metrics(record) and m not in objectives)]
     ranked = ranking(record)
     caption = (
         f"The best {min(count, len(ranked))} of {len(ranked)} complete configurations, by "
         f"{metric_label(record, objectives[0])} ({better(record.objectives[0])}). "
-        f"Yardsticks are set apart and not ranked."
+        f"Baselines are set apart and not ranked."
     )
     if not ranked:
-        caption = "No configuration is complete yet; the yardsticks to come."
+        caption = "No configuration is complete yet; the baselines to come."
     return _ranked_table("best", caption, record, varied(record), columns, ranked[:count])
 
 
-def measures(record: StudyRecord, count: int = 10) -> Table:
+def measures(record: StudyResults, count: int = 10) -> Table:
     """What else was measured on the same configurations."""
     objectives = {o.metric for o in record.objectives}
     others = [m for m in metrics(record) if m not in objectives and m not in COSTS]
@@ -160,7 +160,7 @@ def measures(record: StudyRecord, count: int = 10) -> Table:
     return _ranked_table("measures", caption, record, [], columns, ranking(record)[:count])
 
 
-def neighbours(record: StudyRecord, count: int = 10) -> Table:
+def neighbours(record: StudyResults, count: int = 10) -> Table:
     """Are samples copies of training images?"""
     columns = [m for m in metrics(record) if m.startswith(NEIGHBOURS)]
     caption = (
@@ -174,7 +174,7 @@ def neighbours(record: StudyRecord, count: int = 10) -> Table:
 def _ranked_table(
     name: str,
     caption: str,
-    record: StudyRecord,
+    record: StudyResults,
     knobs: list[str],
     columns: list[str],
     top: list[Trial],
@@ -186,14 +186,14 @@ def _ranked_table(
     return Table(name, caption, header, rows, _apart(record, columns))
 
 
-def yardsticks(record: StudyRecord) -> Table:
+def baselines(record: StudyResults) -> Table:
     """What to hold the trials against."""
-    columns = [m for m in metrics(record) if any(m in y for y in record.yardsticks.values())]
-    header = [words("yardstick"), *_metric_columns(record, columns)]
-    return Table("yardsticks", "Yardsticks.", header, _apart(record, columns))
+    columns = [m for m in metrics(record) if any(m in y for y in record.baselines.values())]
+    header = [words("baseline"), *_metric_columns(record, columns)]
+    return Table("baselines", "Baselines.", header, _apart(record, columns))
 
 
-def trials(record: StudyRecord) -> Table:
+def trials(record: StudyResults) -> Table:
     """Everything about every trial, by number."""
     knobs, columns = [*varied(record), *fixed(record)], metrics(record)
     ranks = _ranks(record)
@@ -206,7 +206,7 @@ def trials(record: StudyRecord) -> Table:
     return Table("trials", "Every trial, everything measured.", header, rows)
 
 
-def troubles(record: StudyRecord) -> Table:
+def troubles(record: StudyResults) -> Table:
     """Trials that ended without a place in the ranking, and why."""
     knobs = varied(record)
     placed = {trial.number for trial in ranking(record)}
@@ -220,7 +220,7 @@ def troubles(record: StudyRecord) -> Table:
     return Table("troubles", "Trials without a place in the ranking.", header, rows)
 
 
-def _broken(record: StudyRecord, trial: Trial) -> str | None:
+def _broken(record: StudyResults, trial: Trial) -> str | None:
     """The constraints that a trial does not keep to, as a reason."""
     bounds = record.spec.get("constraints", {})
     broken = [
@@ -230,7 +230,7 @@ def _broken(record: StudyRecord, trial: Trial) -> str | None:
     return "; ".join(broken) or None
 
 
-def importance(record: StudyRecord) -> Table:
+def importance(record: StudyResults) -> Table:
     """How much of what moves each objective is each knob's doing, by Optuna's evaluators."""
     header, columns = [words("knob")], []
     for metric, methods in record.importance.items():
@@ -251,7 +251,7 @@ def importance(record: StudyRecord) -> Table:
     return Table("importance", caption, header, rows)
 
 
-def marks(record: StudyRecord) -> Table:
+def marks(record: StudyResults) -> Table:
     """What others printed for the same knobs, beside ours."""
     told = record.spec.get("marks", [])
     knobs = in_order({knob for mark in told for knob in mark["knobs"]})
@@ -276,14 +276,14 @@ def marks(record: StudyRecord) -> Table:
     return Table("marks", caption, header, rows)
 
 
-def pareto(record: StudyRecord) -> Table:
+def pareto(record: StudyResults) -> Table:
     """The Pareto front of several objectives, best first by the first of them."""
     columns = [o.metric for o in record.objectives]
     caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
     return _ranked_table("pareto", caption, record, varied(record), columns, front(record))
 
 
-def protocols(record: StudyRecord) -> Table:
+def protocols(record: StudyResults) -> Table:
     """How each metric was measured: a column for those measured alike."""
     alike: list[tuple[list[str], dict[str, Value]]] = []
     for metric, protocol in record.protocols.items():
@@ -302,7 +302,7 @@ def protocols(record: StudyRecord) -> Table:
     return Table("protocols", caption, header, rows)
 
 
-def provenance(record: StudyRecord) -> Table:
+def provenance(record: StudyResults) -> Table:
     """What it takes to measure this again."""
     header = [words("what", ""), words("value", "")]
     rows: list[Row] = [
@@ -315,11 +315,11 @@ def provenance(record: StudyRecord) -> Table:
     return Table("provenance", "Where the numbers come from.", header, rows)
 
 
-def _knob_columns(record: StudyRecord, knobs: list[str]) -> list[Column]:
+def _knob_columns(record: StudyResults, knobs: list[str]) -> list[Column]:
     return [Column(k, knob_name(k), not is_scale(knob_values(record.trials, k))) for k in knobs]
 
 
-def _metric_columns(record: StudyRecord, names: list[str]) -> list[Column]:
+def _metric_columns(record: StudyResults, names: list[str]) -> list[Column]:
     arrows = {o.metric: f" {arrow(o)}" for o in record.objectives}
     return [Column(m, f"{metric_label(record, m)}{arrows.get(m, '')}") for m in names]
 
@@ -329,19 +329,19 @@ def _told(trial: Trial, knobs: list[str], names: list[str]) -> Row:
     return (*settings, *(estimate(trial, name) for name in names))
 
 
-def _ranks(record: StudyRecord) -> dict[int, int]:
+def _ranks(record: StudyResults) -> dict[int, int]:
     return {trial.number: rank for rank, trial in enumerate(ranking(record), 1)}
 
 
-def _yardstick(measured: dict[str, float], metric: str) -> Estimate | None:
+def _baseline(measured: dict[str, float], metric: str) -> Estimate | None:
     if metric not in measured:
         return None
     return Estimate(measured[metric], measured.get(metric + INTERVAL))
 
 
-def _apart(record: StudyRecord, names: list[str]) -> list[Row]:
+def _apart(record: StudyResults, names: list[str]) -> list[Row]:
     return [
-        (label, *(_yardstick(measured, m) for m in names))
-        for label, measured in record.yardsticks.items()
+        (label, *(_baseline(measured, m) for m in names))
+        for label, measured in record.baselines.items()
         if any(m in measured for m in names)
     ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from ablate.grids import Level
 from ablate.samplers.kernel import Denoiser, Info, State, hyvarinen, log_score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ablate.diffusion.grids import Level
 
 
 def dale_step(y: Tensor, pull: Tensor, level: Level, z: Tensor) -> Tensor:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from ablate.grids import Level
 from ablate.samplers.kernel import Denoiser, Info, State, hyvarinen
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ablate.diffusion.grids import Level
 
 
 def _multiply(state: State, factor: Tensor) -> tuple[State, Info]:
     """x <- x ∘ factor, where a negative factor crosses zero."""
     crossed = factor < 0
     sign = state.sign.where(~crossed, -state.sign)
-    return State(state.y + factor.abs().log(), sign), Info(crossed)
+    return state._replace(y=state.y + factor.abs().log(), sign=sign), Info(crossed)
 
 
 def _noise(level: Level, z: Tensor) -> Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ablate.grids import Level
+from ablate.diffusion.grids import Level
 from ablate.samplers.kernel import Denoiser, Kernel, State
 
 FLIP_SHARE = 1e-3
@@ -59,10 +59,16 @@ def drive(
     noise: Callable[[int], Tensor],
     limits: Limits = NO_LIMITS,
     frames: Collection[int] = (),
+    init: Callable[[State], Any] | None = None,
 ) -> Drawn:
-    """From y = log x at the first level of `plan` to x at its end; `noise(j)` is z of step j."""
+    """Walk from y = log x at the first level of `plan` to x at its end.
+
+    noise: `noise(j)` is z of step j; init: makes the kernel's memory from the first state.
+    """
     counted = _Counted(denoiser)
     state, kept, reason = State.of_log(start), [], None
+    if init is not None:
+        state = state._replace(memory=init(state))
     ever_crossed = torch.zeros_like(start, dtype=torch.bool)
     for j, level in enumerate(plan):
         if j in frames:

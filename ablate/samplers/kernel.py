@@ -1,20 +1,21 @@
 """The contract of a sampler's kernel, and what its one step works on.
 
 A kernel is a pure function `(denoiser, state, level, z) -> (state, info)`. It has no loop, no
-random numbers, no device and no progress bar of its own: `drive.py` owns those.
+random numbers, no device and no progress bar of its own: `drive.py` owns those. What a multistep
+solver remembers travels in `state.memory`; a knob of its own is a keyword argument of its step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # at run time torch is imported where it is needed: settings are read without it
+    from torch import Tensor
 
-from ablate.grids import Level
+    from ablate.diffusion.grids import Level
 
-Denoiser = Callable[[Tensor, float], Tensor]
+Denoiser = Callable[["Tensor", float], "Tensor"]
 """D(y; s) = E[y_0 | y_s = y] for y of shape [B, ...], of the process without its shift m(t)."""
 
 
@@ -23,6 +24,7 @@ class State(NamedTuple):
 
     y: Tensor  # log|x|, [B, ...]
     sign: Tensor  # +1 or -1, [B, ...]
+    memory: Any = None  # what a multistep solver keeps from step to step
 
     @property
     def x(self) -> Tensor:
@@ -30,16 +32,16 @@ class State(NamedTuple):
 
     @staticmethod
     def of_log(y: Tensor) -> State:
-        return State(y, torch.ones_like(y))
+        return State(y, y.new_ones(y.shape))
 
 
 class Info(NamedTuple):
-    """What one step tells its driver."""
+    """What one step reports to its driver."""
 
     crossed: Tensor | None = None  # which entries changed their sign, [B, ...]
 
 
-Kernel = Callable[[Denoiser, State, Level, Tensor], tuple[State, Info]]
+Kernel = Callable[[Denoiser, State, "Level", "Tensor"], tuple[State, Info]]
 
 
 def log_score(denoiser: Denoiser, y: Tensor, level: Level) -> Tensor:

@@ -5,10 +5,14 @@ Both end on s = 0 with y = D(y; s_min). The shift m(t) is taken off before and p
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from ablate.grids import Level
 from ablate.samplers.kernel import Denoiser, Info, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ablate.diffusion.grids import Level
 
 
 def euler(denoiser: Denoiser, state: State, level: Level, z: Tensor) -> tuple[State, Info]:

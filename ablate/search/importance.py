@@ -11,9 +11,9 @@ from typing import NamedTuple
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-from ablate.record import Value
+from ablate.results import Value
 from ablate.search.ledger import Entry
-from ablate.spec import Study
+from ablate.study.definition import Study
 
 BEST = 5
 """Trials that PED-ANOVA tells from the rest, at least, as Optuna advises."""

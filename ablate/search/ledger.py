@@ -14,10 +14,10 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from ablate.database import driven, options, patiently, set_up
-from ablate.record import Value
+from ablate.results import Value
+from ablate.search.database import driven, options, patiently, set_up
 from ablate.search.proposals import distribution, keeps, learns, propose
-from ablate.spec import Study
+from ablate.study.definition import Study
 
 
 class Entry(NamedTuple):

@@ -25,9 +25,11 @@ from optuna.distributions import (
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from ablate.record import Value
-from ablate.space import Domain
-from ablate.spec import Study
+from ablate.core.registry import resolved
+from ablate.results import Value
+from ablate.study.definition import Study
+from ablate.study.domain import Domain
+from ablate.study.methods import METHODS
 
 RANDOM = 5
 """Random trials before TPE takes over, besides those that come first: studies are short."""
@@ -60,41 +62,81 @@ def from_unit(domain: Domain, u: float) -> Value:
 
 
 def learns(study: Study) -> bool:
-    """Whether proposals hang on earlier results."""
-    return study.method not in ("grid", "random", "qmc")
+    """Whether proposals depend on earlier results."""
+    return METHODS[study.method].learns
 
 
 def propose(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
     """The n-th proposal, given the finished trials before it."""
     if n < len(study.first):
         return Proposal(dict(study.first[n]), {})
-    if study.method == "grid":
-        return Proposal(next(itertools.islice(study.grid(), n - len(study.first), None)), {})
-    if study.method in ("random", "qmc"):
-        point = _unit_point(study, n - len(study.first))
-        params: dict[str, Value] = {}
-        for knob, u in zip(study.order(), point, strict=True):
-            if study.applies(knob, {**study.fixed, **params}):
-                params[knob] = from_unit(study.search[knob], float(u))
-        return Proposal(params, {})
-    return _ask(study, n, history)
+    found: Proposal = resolved(METHODS[study.method].propose)(study, n, history)
+    return found
 
 
-def _unit_point(study: Study, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    size = len(study.search)
-    if study.method == "random":
-        return np.random.default_rng([study.seed, n]).random(size)
+def from_grid(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Every configuration once, in order."""
+    return Proposal(next(itertools.islice(study.grid(), n - len(study.first), None)), {})
+
+
+def at_random(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Uniform draws."""
+    rng = np.random.default_rng([study.seed, n - len(study.first)])
+    return _at(study, rng.random(len(study.search)))
+
+
+def by_sobol(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Points of a scrambled Sobol sequence."""
     from scipy.stats.qmc import Sobol
 
-    sobol = Sobol(size, scramble=True, rng=np.random.default_rng(study.seed))
-    if n > 0:  # fast_forward(0) overflows
-        sobol.fast_forward(n)
-    return np.asarray(sobol.random(1)[0])
+    place = n - len(study.first)
+    sobol = Sobol(len(study.search), scramble=True, rng=np.random.default_rng(study.seed))
+    if place > 0:  # fast_forward(0) overflows
+        sobol.fast_forward(place)
+    return _at(study, np.asarray(sobol.random(1)[0]))
 
 
-def _ask(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+def _at(study: Study, point: np.ndarray[Any, np.dtype[np.float64]]) -> Proposal:
+    """The configuration at a point of the unit cube, a coordinate for each searched knob."""
+    params: dict[str, Value] = {}
+    for knob, u in zip(study.order(), point, strict=True):
+        if study.applies(knob, {**study.fixed, **params}):
+            params[knob] = from_unit(study.search[knob], float(u))
+    return Proposal(params, {})
+
+
+def by_tpe(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Optuna's tree-structured Parzen estimator, over all knobs together."""
+    startup = len(study.first) + RANDOM
+    sampler = TPESampler(seed=_seed(study, n), multivariate=True, n_startup_trials=startup)
+    return _ask(study, history, sampler)
+
+
+def by_gp(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Optuna's Gaussian-process optimisation."""
+    sampler = GPSampler(seed=_seed(study, n), warn_independent_sampling=False)
+    return _ask(study, history, sampler)
+
+
+def by_cmaes(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
+    """Optuna's CMA-ES; it adds the trial's number to its seed by itself."""
+    sampler = CmaEsSampler(
+        seed=study.seed,
+        independent_sampler=RandomSampler(seed=_seed(study, n)),
+        warn_independent_sampling=False,
+    )
+    return _ask(study, history, sampler)
+
+
+def _seed(study: Study, n: int) -> int:
+    digest = hashlib.blake2b(f"search/{study.seed}/{n}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _ask(study: Study, history: Sequence[FrozenTrial], sampler: BaseSampler) -> Proposal:
+    """What a fresh sampler of Optuna's suggests, given the history."""
     shadow = optuna.create_study(
-        directions=[o.direction for o in study.objectives], sampler=_sampler(study, n)
+        directions=[o.direction for o in study.objectives], sampler=sampler
     )
     shadow.add_trials(_usable(study, history))
     trial = shadow.ask()
@@ -121,17 +163,3 @@ def _failed(trial: FrozenTrial) -> FrozenTrial:
     lost = copy.copy(trial)
     lost.state = TrialState.FAIL
     return lost
-
-
-def _sampler(study: Study, n: int) -> BaseSampler:
-    digest = hashlib.blake2b(f"search/{study.seed}/{n}".encode(), digest_size=4).digest()
-    seed = int.from_bytes(digest, "big")
-    if study.method == "tpe":
-        return TPESampler(seed=seed, multivariate=True, n_startup_trials=len(study.first) + RANDOM)
-    if study.method == "gp":
-        return GPSampler(seed=seed, warn_independent_sampling=False)
-    return CmaEsSampler(  # adds the trial's number to its seed by itself
-        seed=study.seed,
-        independent_sampler=RandomSampler(seed=seed),
-        warn_independent_sampling=False,
-    )

@@ -15,8 +15,8 @@ from mlflow.entities import Run, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from ablate.errors import UserError, first_line, hide_secrets
-from ablate.record import Value
+from ablate.core.errors import UserError, first_line, hide_secrets
+from ablate.results import Value
 
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
 STATE, REASON = "ablate.state", "ablate.reason"  # of a run that is not complete
@@ -33,7 +33,12 @@ TROUBLES = (MlflowException, OSError)
 DONE = ("complete", "diverged", "pruned")
 """States in which a cell has all that it will ever have."""
 
-YARDSTICK = "yardstick/"
+BASELINE = "baseline/"
+"""Beginning of a baseline's metrics in the study's run: baseline/held-out images/kid."""
+
+OLD_BASELINE = "yardstick/"
+"""The same in records that versions before 0.2 wrote."""
+
 TRAINING = "ablate.training"
 
 

@@ -11,18 +11,33 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from ablate.errors import UserError
-from ablate.home import Home
-from ablate.record import Cell, Importance, Objective, StudyRecord, Trial, Value, summarise
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
+from ablate.results import (
+    IMPORTANCE,
+    OLD_VOCABULARY,
+    PROTOCOLS,
+    VOCABULARY,
+    Cell,
+    Importance,
+    Objective,
+    StudyResults,
+    Trial,
+    Value,
+    Vocabulary,
+    summarise,
+)
+from ablate.results import STUDY as STUDY_FILE
 from ablate.tracking.client import (
+    BASELINE,
     DONE,
     KIND,
     KNOBS,
+    OLD_BASELINE,
     REASON,
     SEED,
     STUDY,
     WORKED,
-    YARDSTICK,
     fetch,
     runs_where,
     state_of,
@@ -33,11 +48,11 @@ from ablate.tracking.client import (
 class Reader:
     """Reads studies back, for results and reports."""
 
-    def __init__(self, home: Home) -> None:
-        self._nothing = f"no study has been run under {home.root}; start with: ablate list"
-        if not home.has_record():  # a client would make an empty one
+    def __init__(self, workspace: Workspace) -> None:
+        self._nothing = f"no study has been run under {workspace.root}; start with: ablate list"
+        if not workspace.has_record():  # a client would make an empty one
             raise UserError(self._nothing)
-        self._client = MlflowClient(home.tracking_uri)
+        self._client = MlflowClient(workspace.tracking_uri)
 
     def fetch(self, run_id: str, name: str) -> Path:
         """A local copy of an artifact."""
@@ -54,7 +69,7 @@ class Reader:
             raise UserError(self._nothing)
         return names
 
-    def latest(self, name: str, budget: str | None = None) -> StudyRecord | None:
+    def latest(self, name: str, budget: str | None = None) -> StudyResults | None:
         """The study as last worked on, of one budget if given."""
         found = self._client.get_experiment_by_name(name)
         if found is None:
@@ -69,14 +84,14 @@ class Reader:
                 continue
         return None
 
-    def _record(self, experiment: str, run: Run) -> StudyRecord:
+    def _record(self, experiment: str, run: Run) -> StudyResults:
         tags, run_id = run.data.tags, run.info.run_id
-        spec = self._document(run_id, "study.json")
-        protocols = self._document(run_id, "protocols.json")
+        spec = self._document(run_id, STUDY_FILE)
+        protocols = self._document(run_id, PROTOCOLS)
         runs = list(runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'"))
         for each in runs:
             _require_protocols(each, protocols)
-        return StudyRecord(
+        return StudyResults(
             run_id=run_id,
             name=spec["name"],
             budget=spec["budget"],
@@ -86,18 +101,26 @@ class Reader:
             objectives=[Objective(o["metric"], o["direction"]) for o in spec["objectives"]],
             planned=spec["trials"],
             protocols=protocols,
-            yardsticks=_yardsticks(run.data.metrics),
+            baselines=_baselines(run.data.metrics),
             tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
             trials=_trials(runs),
             importance=self._importance(run_id),
+            vocabulary=self._vocabulary(run_id),
         )
 
     def _importance(self, run_id: str) -> Importance:
         """Of a study that is finished."""
         try:
-            return self._document(run_id, "importance.json")
+            return self._document(run_id, IMPORTANCE)
         except FileNotFoundError:
             return {}
+
+    def _vocabulary(self, run_id: str) -> Vocabulary:
+        try:
+            found = self._document(run_id, VOCABULARY)
+        except FileNotFoundError:
+            return OLD_VOCABULARY
+        return Vocabulary(found["labels"], frozenset(found["leaking"]))
 
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
@@ -116,10 +139,10 @@ def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -
             )
 
 
-def _yardsticks(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+def _baselines(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
-        if key.startswith(YARDSTICK):
+        if key.startswith((BASELINE, OLD_BASELINE)):
             _, name, metric = key.split("/")
             found.setdefault(name, {})[metric] = value
     return found

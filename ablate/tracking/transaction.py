@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mlflow.tracking import MlflowClient
 
-from ablate.files import turn
+from ablate.core.files import turn
 
 
 @contextmanager

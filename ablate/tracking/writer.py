@@ -16,14 +16,16 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from ablate.errors import hide_secrets
-from ablate.files import make_whole
-from ablate.home import Home
-from ablate.record import Value
+from ablate.core.errors import hide_secrets
+from ablate.core.files import make_whole
+from ablate.core.workspace import Workspace
+from ablate.results import Value
 from ablate.tracking.client import (
+    BASELINE,
     DONE,
     KIND,
     KNOBS,
+    OLD_BASELINE,
     PARENT,
     REASON,
     SEED,
@@ -33,7 +35,6 @@ from ablate.tracking.client import (
     TRAINING,
     TRIAL,
     WORKED,
-    YARDSTICK,
     Knobs,
     Tags,
     fetch,
@@ -46,12 +47,12 @@ from ablate.tracking.transaction import at_once
 class Tracker:
     """Writes one study or training. Finding before making is what lets it be taken up again."""
 
-    def __init__(self, home: Home) -> None:
-        self.uri = home.tracking_uri
+    def __init__(self, workspace: Workspace) -> None:
+        self.uri = workspace.tracking_uri
         self._artifacts: Path | None = None
-        if home.is_local:
-            self._artifacts = home.artifacts
-            make_whole(home.record, _make_tables)
+        if workspace.is_local:
+            self._artifacts = workspace.artifacts
+            make_whole(workspace.record, _make_tables)
         self.client = MlflowClient(self.uri)
 
     def experiment(self, name: str, tags: Tags | None = None) -> str:
@@ -242,13 +243,13 @@ class StudyRun:
             self._client, self._experiment, f"tags.`{STUDY}` = '{self._key}' and {where}"
         )
 
-    def has_yardsticks(self) -> bool:
+    def has_baselines(self) -> bool:
         metrics = self._client.get_run(self.run_id).data.metrics
-        return any(name.startswith(YARDSTICK) for name in metrics)
+        return any(name.startswith((BASELINE, OLD_BASELINE)) for name in metrics)
 
-    def log_yardsticks(self, found: Mapping[str, Mapping[str, float]]) -> None:
+    def log_baselines(self, found: Mapping[str, Mapping[str, float]]) -> None:
         flat = {
-            f"{YARDSTICK}{name}/{metric}": value
+            f"{BASELINE}{name}/{metric}": value
             for name, metrics in found.items()
             for metric, value in metrics.items()
         }

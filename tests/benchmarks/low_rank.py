@@ -13,13 +13,14 @@ import sys
 from pathlib import Path
 from statistics import mean, stdev
 
-from ablate import bundle as bundles
-from ablate.data import load, to_unit_interval_plus_one
-from ablate.home import Home
-from ablate.inits import Source
-from ablate.moments import Moments, fit_gaussian
-from ablate.portrait import few_step_settings, lab_of_one
-from ablate.trial import run_cell
+from ablate.core.workspace import Workspace
+from ablate.data.datasets import load, to_unit_interval_plus_one
+from ablate.diffusion.inits import Source
+from ablate.diffusion.moments import Moments, fit_gaussian
+from ablate.experiment.cell import run_cell
+from ablate.experiment.showcase import setup_of_one
+from ablate.generate.presets import few_step_settings
+from ablate.models import bundle as bundles
 
 SEEDS = (0, 1, 2)
 
@@ -35,16 +36,16 @@ def with_full_covariances(moments: Moments, dataset: str) -> Moments:
 
 
 def main(name: str = "fashion", samples: int = 512) -> None:
-    home = Home(Path())
-    card = bundles.read_card(bundles.find(name, home))
+    workspace = Workspace(Path())
+    card = bundles.read_card(bundles.find(name, workspace))
     settings = few_step_settings(10, (card.s_min, card.s_max))
-    lab = lab_of_one(home, name, settings, samples, 0, "cpu")
+    setup = setup_of_one(workspace, name, settings, samples, 0, "cpu")
     starts = {
-        "as in the bundle": lab.bundle.moments,
-        "full covariances": with_full_covariances(lab.bundle.moments, card.dataset),
+        "as in the bundle": setup.bundle.moments,
+        "full covariances": with_full_covariances(setup.bundle.moments, card.dataset),
     }
     for start, moments in starts.items():
-        started = lab._replace(source=Source(moments))
+        started = setup._replace(source=Source(moments))
         cells = [run_cell(started, settings, seed) for seed in SEEDS]
         for metric in ("fid", "kid"):
             found = [cell.metrics[metric] for cell in cells]

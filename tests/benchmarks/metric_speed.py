@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ablate.data import load
-from ablate.device import resolve
-from ablate.extractor import extract
-from ablate.inception import inception
-from ablate.metrics.frechet import features_to_fid, features_to_statistics
-from ablate.metrics.kernel import features_to_kid
+from ablate.core.device import resolve
+from ablate.data.datasets import load
+from ablate.metrics.copy_search import as_vectors
+from ablate.metrics.extractors.extractor import extract
+from ablate.metrics.extractors.inception import inception
+from ablate.metrics.fid import features_to_fid, features_to_statistics
+from ablate.metrics.kid import features_to_kid
 from ablate.metrics.neighbours import nearest
-from ablate.neighbourhood import as_vectors
-from tests.fidelity_weights import publish_for_torch_fidelity
+from tests.support.fidelity_weights import publish_for_torch_fidelity
 
 PIECE = 128
 TURNS = ("bare", "ours", "torchmetrics", "torch-fidelity")

@@ -13,12 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ablate.build import make_bundle, read_recipe
-from ablate.bundle import read_card
-from ablate.data import load
-from ablate.extractor import load_extractor, shipped_path
-from ablate.home import Home
-from ablate.portrait import few_step_settings, portrait
+from ablate.core.workspace import Workspace
+from ablate.data.datasets import load
+from ablate.experiment.showcase import showcase
+from ablate.generate.presets import few_step_settings
+from ablate.metrics.extractors.extractor import load_extractor, shipped_path
+from ablate.models.bundle import read_card
+from ablate.training.pack import make_bundle, read_recipe
 
 VARIANTS: dict[str, dict[str, object]] = {
     "as shipped": {},
@@ -32,7 +33,7 @@ LEVELS = (0.05, 0.2, 0.4)  # the paper's reach from 0.025 to 0.8
 
 
 def main(steps: int = 800) -> None:
-    base = read_recipe(Home(Path()).find_toml("digits", "train"))
+    base = read_recipe(Workspace(Path()).find_toml("digits", "train"))
     dataset, extractor = load("digits"), load_extractor(shipped_path("digits"))
     print(f"digits, {steps} steps of {base.batch} images; errors ×1e-3")
     print(f"{'':30s}" + "".join(f"  s={s:<5g}" for s in LEVELS) + "    fid      kid")
@@ -47,7 +48,9 @@ def main(steps: int = 800) -> None:
             few = few_step_settings(10, (card.s_min, card.s_max))
             settings = few.model_copy(update={"init": "forward-data"})
             picture = folder / "samples.png"
-            found = portrait(Home(folder), str(bundle), settings, 1024, 0, picture, "cpu").metrics
+            found = showcase(
+                Workspace(folder), str(bundle), settings, 1024, 0, picture, "cpu"
+            ).metrics
         errors = "".join(f"  {1e3 * trained.heldout_error[s]:7.3f}" for s in LEVELS)
         print(f"{name:30s}{errors}  {found['fid']:6.2f}  {found['kid']:7.4f}", flush=True)
 

@@ -31,11 +31,11 @@ from typing import Any
 
 import optuna
 
-from ablate.database import driven, options
-from ablate.home import Home
+from ablate.core.workspace import Workspace
 from ablate.search import make_tables
-from tests.servers import postgres, postgres_programs
-from tests.studies import Quiet
+from ablate.search.database import driven, options
+from tests.support.servers import postgres, postgres_programs
+from tests.support.studies import Quiet
 
 WORKERS = (1, 4, 8)
 MOST_FOR_ALL = 1000
@@ -85,7 +85,7 @@ class Forgetful:
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None
 
-    def has_yardsticks(self) -> bool:
+    def has_baselines(self) -> bool:
         return True
 
     def has_trial(self, _: int) -> bool:
@@ -105,27 +105,28 @@ class Forgetful:
 
 def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple[float, float]]:
     """The real worker; only what it draws and its pictures are made up."""
-    from ablate import runner, study
-    from ablate.lab import prepare
-    from ablate.study_file import find, read
+    from ablate.experiment import trial as runner
+    from ablate.experiment import worker as study
+    from ablate.experiment.prepare import prepare
+    from ablate.study.find import find, read
 
     def run_cell(_: object, settings: Any, *__: object) -> SimpleNamespace:
         metrics = {"kid": objective(settings.knobs()), "nfe": 1.0, "samples": 64.0}
         return SimpleNamespace(state="complete", reason=None, metrics=metrics, features=None)
 
     made_up: Any = study
-    made_up.yardsticks, made_up.importance = lambda _: {}, lambda *_: {}
+    made_up.baselines, made_up.importance = lambda _: {}, lambda *_: {}
     drawing: Any = runner
     drawing.run_cell, drawing.record_files = run_cell, lambda *_: None
     if not tracked:
         made_up.open_record = lambda *_: Forgetful()
         made_up.Tracker = lambda _: SimpleNamespace(find_study=lambda *_: Forgetful())
-    home = Home(folder, storage=url)
-    lab = prepare(read(find(home, "overhead"), "quick"), home)
+    workspace = Workspace(folder, storage=url)
+    setup = prepare(read(find(workspace, "overhead"), "quick"), workspace)
     clock = Clock()
 
     def go() -> tuple[float, float]:
-        study.run(lab, home, clock)
+        study.run(setup, workspace, clock)
         return clock.first, clock.last
 
     return go
@@ -173,7 +174,9 @@ RIVALS = {"ours": ours, "optuna": plain}
 def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, tracked: bool) -> float:
     """Milliseconds by trial beyond the objective's own, from the first claim to the last."""
     crowd = multiprocessing.get_context("forkserver")  # imports are not overhead, and done once
-    crowd.set_forkserver_preload(["ablate.study", "mlflow", "optuna_integration", "tests.studies"])
+    crowd.set_forkserver_preload(
+        ["ablate.experiment.worker", "mlflow", "optuna_integration", "tests.support.studies"]
+    )
     ends = [crowd.Pipe() for _ in range(workers)]
     what = name, url, folder, trials, tracked
     team = [crowd.Process(target=work, args=(theirs, *what)) for _, theirs in ends]
@@ -256,7 +259,7 @@ def main() -> None:
                         if tracked:  # tables are made once, not by trial
                             make_record(folder / "callback.db")
                             (folder / "mlruns").mkdir()
-                            shutil.copy(folder / "callback.db", Home(folder).record)
+                            shutil.copy(folder / "callback.db", Workspace(folder).record)
                         took = timed(name, url, folder, trials, workers, tracked=tracked)
                         cells.append(f"{took:.1f} ms")
             print(f"| {database} | {workers} | {trials:,} | {' | '.join(cells)} |", flush=True)

@@ -13,13 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from ablate.console import Silent
-from ablate.device import resolve
-from ablate.home import Home
-from ablate.lab import prepare, without_oracle
-from ablate.plan import make_plan, probe
-from ablate.study import run
-from ablate.study_file import find, read
+from ablate.cli.console import Silent
+from ablate.core.device import resolve
+from ablate.core.workspace import Workspace
+from ablate.experiment.cost import make_plan, probe
+from ablate.experiment.prepare import prepare
+from ablate.experiment.worker import run
+from ablate.study.find import find, read
 
 
 def main(names: list[str]) -> None:
@@ -28,13 +28,15 @@ def main(names: list[str]) -> None:
     print("|---|---|---|---|---|---|", flush=True)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            home = Home(Path(folder))
-            lab = prepare(without_oracle(read(find(home, name), "quick"), home), home, device)
-            plan = make_plan(lab, probe(lab))
+            workspace = Workspace(Path(folder))
+            setup = prepare(read(find(workspace, name), "quick"), workspace, device)
+            plan = make_plan(setup, probe(setup))
             began = time.perf_counter()
-            run(lab, home, Silent())
+            run(setup, workspace, Silent())
             took = time.perf_counter() - began
-            used = sum(file.stat().st_size for file in home.mlruns.rglob("*") if file.is_file())
+            used = sum(
+                file.stat().st_size for file in workspace.mlruns.rglob("*") if file.is_file()
+            )
             print(
                 f"| {name} | {plan.seconds:.0f} s | {took:.0f} s | {took / plan.seconds:.2f} |"
                 f" {plan.bytes / 1e6:.0f} MB | {used / 1e6:.0f} MB |",

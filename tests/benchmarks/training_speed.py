@@ -18,15 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from ablate.build import read_recipe
-from ablate.bundle import Model, build_model
-from ablate.course import Course
-from ablate.data import load, to_unit_interval_plus_one
-from ablate.home import Home
-from ablate.learner import Examples, make_learner
-from ablate.moments import Moments, fit_moments
-from ablate.objective import denoising_loss, noise_levels
-from ablate.recipe import Recipe
+from ablate.core.workspace import Workspace
+from ablate.data.datasets import load, to_unit_interval_plus_one
+from ablate.diffusion.moments import Moments, fit_moments
+from ablate.models.bundle import build_model
+from ablate.models.recipe import Recipe
+from ablate.nets.precondition import Model
+from ablate.training.pack import read_recipe
+from ablate.training.state import TrainingState
+from ablate.training.step import Examples, make_learner
 
 STEPS = 10
 Loop = Callable[[int], object]
@@ -46,11 +46,11 @@ class DefaultFormat(nn.Module):
 
 def bare_loop(recipe: Recipe, model: Model, y: Tensor) -> Loop:
     """Nothing but the network on one fixed batch."""
-    s, z = noise_levels(recipe, torch.Generator().manual_seed(0)), torch.randn_like(y)
+    s, z = recipe.noise_levels(torch.Generator().manual_seed(0)), torch.randn_like(y)
 
     def step(index: int) -> None:
         model.zero_grad(set_to_none=True)
-        denoising_loss(model, y, s, z).backward()
+        model.losses(y, s, z).mean().backward()
 
     return step
 
@@ -65,7 +65,7 @@ def plain_loop(recipe: Recipe, model: Model, y: Tensor) -> Loop:
     def step(index: int) -> None:
         y_0 = next(batches)
         levels = recipe.s_min * (recipe.s_max / recipe.s_min) ** torch.rand(len(y_0))
-        loss = denoising_loss(model, y_0, levels, torch.randn_like(y_0))
+        loss = model.losses(y_0, levels, torch.randn_like(y_0)).mean()
         adamw.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.net.parameters(), recipe.clip)
@@ -88,7 +88,7 @@ def _endless(y: Tensor, batch: int) -> Iterator[Tensor]:
 def our_loop(recipe: Recipe, moments: Moments, examples: Examples) -> Loop:
     """As `ablate train` does it, but for the progress bar."""
     shape = (examples.y.shape[1], examples.y.shape[2], examples.y.shape[3])
-    course = Course(recipe, make_learner(recipe, shape, moments, "cpu", None))
+    course = TrainingState(recipe, make_learner(recipe, shape, moments, "cpu", None))
     return lambda step: course.advance(examples, step)
 
 
@@ -106,7 +106,7 @@ def speeds(loops: dict[str, Loop], batch: int, rounds: int) -> dict[str, list[fl
 
 
 def main(name: str = "fashion", rounds: int = 9) -> None:
-    recipe = read_recipe(Home(Path()).find_toml(name, "train"))
+    recipe = read_recipe(Workspace(Path()).find_toml(name, "train"))
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)

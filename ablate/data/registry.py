@@ -1,0 +1,97 @@
+"""The datasets by name. A new one is one file with its loader and one record here.
+
+Importing this module imports no torch: loaders are named by reference and imported when used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ablate.core.registry import Registry
+
+
+class ClassifierRecipe(NamedTuple):
+    """How to train the small classifier whose features FID and KID of a dataset are measured in."""
+
+    widths: tuple[int, ...]
+    patch: int
+    epochs: int
+    batch: int
+    flips: bool = False  # mirror every second image
+
+
+class LogNormalFit(NamedTuple):
+    """log x at sigma = 0.8 by channel, as the paper's Table 2 prints it."""
+
+    mu: tuple[float, ...]
+    sigma: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """A dataset: where its images come from, and what the rest of the package asks of it.
+
+    load: a function `(folder) -> Dataset` of the data folder, itself or as "module:name".
+    classes: labels run from 0 to classes - 1.
+    flips: whether left and right are alike, so that a mirrored image is one of the dataset.
+    torchvision: the class of torchvision.datasets that downloads it; None if none does.
+    paper_fit: the paper's log-normal fit, for the initialisation `lognormal-paper`.
+    """
+
+    name: str
+    load: str | Callable[..., Any]
+    classes: int
+    classifier: ClassifierRecipe
+    flips: bool = False
+    torchvision: str | None = None
+    paper_fit: LogNormalFit | None = None
+
+
+DATASETS: Registry[DatasetSource] = Registry(
+    "dataset",
+    "ablate.datasets",
+    DatasetSource,
+    [
+        DatasetSource(
+            "digits",
+            "ablate.data.digits:load",
+            classes=10,
+            classifier=ClassifierRecipe((32, 64), patch=1, epochs=60, batch=64),
+        ),
+        DatasetSource(
+            "mnist",
+            "ablate.data.mnist:load_mnist",
+            classes=10,
+            classifier=ClassifierRecipe((48, 96), patch=2, epochs=6, batch=128),
+            torchvision="MNIST",
+            paper_fit=LogNormalFit((0.1565,), (0.8353,)),
+        ),
+        DatasetSource(
+            "fashion",
+            "ablate.data.mnist:load_fashion",
+            classes=10,
+            classifier=ClassifierRecipe((48, 96), patch=2, epochs=8, batch=128),
+            torchvision="FashionMNIST",
+            paper_fit=LogNormalFit((0.2771,), (0.8428,)),
+        ),
+        DatasetSource(
+            "kmnist",
+            "ablate.data.mnist:load_kmnist",
+            classes=10,
+            classifier=ClassifierRecipe((48, 96), patch=2, epochs=30, batch=128),
+            torchvision="KMNIST",
+            paper_fit=LogNormalFit((0.2140,), (0.8290,)),
+        ),
+        DatasetSource(
+            "cifar10",
+            "ablate.data.cifar10:load",
+            classes=10,
+            classifier=ClassifierRecipe((48, 96, 192), patch=2, epochs=12, batch=128, flips=True),
+            flips=True,
+            torchvision="CIFAR10",
+            paper_fit=LogNormalFit((0.4075, 0.3785, 0.3693), (0.8016, 0.8004, 0.8005)),
+        ),
+    ],
+)

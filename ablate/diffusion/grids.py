@@ -1,0 +1,85 @@
+"""Noise-level grids, and the plan of levels that a sampler walks down.
+
+A grid is a float64 tensor of N noise levels s_{N-1} > … > s_1 > s_0 = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ablate.diffusion.capped import check_cap, even_steps
+from ablate.diffusion.processes import Process, level, shift
+
+CHI_STEPS = 1000
+"""chi is the factor on kappa per 1/1000 of the time, whatever the grid: the paper's N."""
+
+
+class Level(NamedTuple):
+    """One step of a sampler, in plain floats: from noise level s towards s_next."""
+
+    s: float
+    s_next: float
+    shift: float  # m(t) at s: networks and oracles know the process without it
+    shift_next: float
+    drift: float  # delta mu
+    variance: float  # delta sigma²
+    kappa: float
+
+
+def uniform(process: Process, N: int) -> Tensor:
+    """The paper's grid, t_k = k/N, started at k = N-1."""
+    return level(process, torch.arange(N - 1, -1, -1, dtype=torch.float64) / N)
+
+
+def geometric(process: Process, N: int, s_min: float, cap: float | None = None) -> Tensor:
+    """N - 1 levels in geometric progression from s(1) to s_min, then 0.
+
+    cap: no step removes more variance than this. Where the progression would, at the top, levels
+    are evenly spaced in s² by `cap` instead, and what is left of them is geometric.
+    """
+    s_max = float(level(process, torch.ones((), dtype=torch.float64)))
+    if cap is not None:
+        check_cap(cap, s_min)
+    straight = cap is None or s_min >= s_max
+    even = 0 if straight else even_steps(s_max**2, s_min**2, N - 2, cap or 0)
+    top = (s_max**2 - torch.arange(even, dtype=torch.float64) * (cap or 0)).sqrt()
+    first = math.sqrt(s_max**2 - even * (cap or 0))
+    rest = torch.logspace(0, 1, N - 1 - even, s_min / first, dtype=torch.float64) * first
+    return _ending_at_zero(torch.cat([top, rest]))
+
+
+def karras(process: Process, N: int, s_min: float, rho: float = 7.0) -> Tensor:
+    """N - 1 levels evenly spaced in s^(1/rho) from s(1) to s_min, then 0 (Karras et al., Eq. 5)."""
+    s_max = float(level(process, torch.ones((), dtype=torch.float64)))
+    ends = s_max ** (1 / rho), s_min ** (1 / rho)
+    return _ending_at_zero(torch.linspace(*ends, N - 1, dtype=torch.float64) ** rho)
+
+
+def _ending_at_zero(s: Tensor) -> Tensor:
+    return torch.cat([s, torch.zeros(1, dtype=s.dtype)])
+
+
+def plan(
+    process: Process, grid: Tensor, *, chi: float = 1.0, r: float = 1.0, L: int = 1, n: int = 0
+) -> list[Level]:
+    """Every step of a run: L at each level, then n noise-free ones at the lowest.
+
+    Each step removes delta sigma² = r (s_k² - s_{k-1}²)/L, where r = L delta N is the relative
+    step (r = 1 walks the whole of the reverse time), and kappa = chi^(1000 (t_{N-1} - t)).
+    """
+    times = process.time(grid)
+    shifts = shift(process, times)
+    removed = grid[:-1] ** 2 - grid[1:] ** 2
+    drifts = shifts[:-1] - shifts[1:] + removed / 2  # ∫ mu = ∫ (mu - sigma²/2) + ∫ sigma²/2
+    kappas = chi ** (CHI_STEPS * (times[0] - times[:-1]))
+    rows = torch.stack(
+        [grid[:-1], grid[1:], shifts[:-1], shifts[1:], drifts * (r / L), removed * (r / L), kappas],
+        dim=1,
+    )
+    levels = [Level(*row) for row in rows.tolist()]
+    terminal = levels[-1]._replace(kappa=0.0)
+    return [step for step in levels for _ in range(L)] + [terminal] * n

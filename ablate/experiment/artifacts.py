@@ -1,0 +1,87 @@
+"""What a study and its cells leave in the record: documents, tags, pictures, features, numbers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from ablate.core.provenance import provenance
+from ablate.data.contact_sheet import save_grid
+from ablate.diffusion.inits import INITS
+from ablate.experiment.cell import KEPT_IMAGES, CellResult
+from ablate.experiment.prepare import Setup
+from ablate.metrics.registry import METRICS, measured_in_studies
+from ablate.results import (
+    FEATURES,
+    IMAGES,
+    NEIGHBOURS,
+    PROTOCOLS,
+    SAMPLES,
+    STUDY,
+    TRAJECTORY,
+    VOCABULARY,
+)
+from ablate.tracking import StudyRun, Tracker
+
+
+def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> StudyRun:
+    study, protocol = setup.study, setup.reference.protocol
+    tags = {**tags, "ablate.budget": study.budget, "mlflow.note.content": study.question}
+    how = {**protocol._asdict(), "hash": protocol.hash}
+    measured: dict[str, object] = dict.fromkeys(measured_in_studies(), how)
+    measured |= {f"nn_{space.name}": space.protocol() for space in setup.neighbourhood.spaces}
+    vocabulary = {
+        "labels": {name: metric.label for name, metric in METRICS.items()},
+        "leaking": [name for name, init in INITS.items() if init.leaks_data],
+    }
+    documents = {
+        STUDY: study.model_dump(mode="json"),
+        PROTOCOLS: measured,
+        VOCABULARY: vocabulary,
+    }
+    return tracker.open_study(study.name, setup.key, tags, documents)
+
+
+def tags_of(setup: Setup) -> dict[str, str]:
+    """What every run of a study says of where it comes from and how it was measured."""
+    return provenance(setup.device) | {
+        "ablate.hash": setup.identity,
+        "ablate.bundle": f"{setup.bundle.card.name} {setup.bundle.hash}",
+        "protocol.fid": setup.reference.protocol.hash,
+        "protocol.kid": setup.reference.protocol.hash,
+    }
+
+
+def _panel(setup: Setup, result: CellResult) -> Tensor | None:
+    if not result.neighbours:
+        return None
+    return setup.neighbourhood.panel(result.drawing.pixels, result.neighbours)
+
+
+def record_files(
+    record: StudyRun, run_id: str, trial_run: str | None, result: CellResult, setup: Setup
+) -> None:
+    """A cell's pictures and features, before its metrics and its status. A trial shows its first
+    seed's."""
+    neighbours = _panel(setup, result)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        kept = result.drawing.pixels[:KEPT_IMAGES]
+        save_grid(folder / SAMPLES, kept, columns=16)
+        strip = result.drawing.strip
+        save_grid(folder / TRAJECTORY, strip.flatten(0, 1), columns=strip.shape[1])
+        shown = [SAMPLES]
+        if neighbours is not None:
+            shown.append(NEIGHBOURS)
+            columns = neighbours.shape[1]
+            save_grid(folder / NEIGHBOURS, neighbours.flatten(0, 1), columns)
+        np.savez_compressed(folder / IMAGES, images=kept.numpy())
+        np.savez_compressed(folder / FEATURES, features=result.features.numpy())
+        if trial_run is not None:
+            for name in shown:
+                record.log_picture(trial_run, folder / name)
+        record.log_files(run_id, folder)

@@ -1,0 +1,149 @@
+"""What a study will cost, before it is run: cells, network evaluations, time here, disk."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from pydantic import ValidationError
+
+from ablate.core.errors import UserError
+from ablate.core.validation import one_line
+from ablate.experiment.cell import KEPT_IMAGES
+from ablate.experiment.prepare import Setup
+from ablate.generate.draw import BATCH, STRIP_FRAMES, STRIP_ROWS
+from ablate.metrics.extractors.extractor import extract
+from ablate.results import Value
+from ablate.search import learns, propose
+from ablate.study.definition import Study
+from ablate.study.methods import METHODS
+
+PROBE = 1.0
+"""Seconds that the network is timed for."""
+
+RECORDING = 0.35
+"""Seconds that a cell's record takes on a local disk, as measured; a trial's own is in it."""
+
+RUN_BYTES = 40_000
+"""That a run takes up in MLflow's database."""
+
+GUESSES = 256
+"""Random configurations that stand for those that a search method will propose."""
+
+
+class Speed(NamedTuple):
+    """Of this device."""
+
+    batch: float  # seconds that the network takes for a batch
+    image: float  # seconds that features of an image take
+    cell: float  # seconds to measure a cell
+
+
+class Plan(NamedTuple):
+    trials: int
+    cells: int
+    evaluations: int  # of the network, for single images
+    seconds: float
+    bytes: int
+    exact: bool  # whether the configurations are known beforehand
+    least: float  # seconds, if all but the first trial are given up at the first rung
+
+
+def probe(setup: Setup, seconds: float = PROBE) -> Speed:
+    """Time the parts of a cell on what the study has at hand."""
+    shape = setup.bundle.card.shape
+    model, classes = setup.bundle.model.to(setup.device), setup.bundle.card.recipe.net.classes
+    y = torch.zeros(BATCH, *shape, device=setup.device)
+    s = torch.full((BATCH,), 0.5, device=setup.device)
+    labels = torch.zeros(BATCH, dtype=torch.long, device=setup.device) if classes else None
+
+    def call() -> None:
+        with torch.no_grad():
+            model(y, s, labels)
+        if y.is_cuda:
+            torch.cuda.synchronize()
+
+    pixels = torch.zeros(BATCH, *shape, dtype=torch.uint8)
+    features = setup.bundle.features["heldout"][: setup.study.samples]
+    call()
+    return Speed(
+        batch=_time(call, seconds),
+        image=_time(lambda: extract(setup.extractor, pixels), seconds / 4) / BATCH,
+        cell=_time(lambda: _measure(setup, features), seconds / 4),
+    )
+
+
+def _measure(setup: Setup, features: torch.Tensor) -> None:
+    setup.measure(features)
+    pixels = torch.zeros(len(features), *setup.bundle.card.shape, dtype=torch.uint8)
+    setup.neighbourhood.find(pixels, features)
+
+
+def _time(work: Callable[[], object], seconds: float) -> float:
+    """Of one time, over as many as fit in."""
+    began, times = time.perf_counter(), 0
+    while times == 0 or time.perf_counter() - began < seconds:
+        work()
+        times += 1
+    return (time.perf_counter() - began) / times
+
+
+def make_plan(setup: Setup, speed: Speed) -> Plan:
+    """Of the whole study, whatever of it is done already."""
+    study = setup.study
+    total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
+    if study.trials > known:
+        guess = study.model_copy(update={"method": "random", "first": ()})
+        sample, guesses = _total_nfe(study, itertools.islice(_foreseen(guess), GUESSES))
+        total += (study.trials - known) * sample / guesses
+    cells, batches = study.trials * len(study.seeds), -(-study.samples // BATCH)
+    each = study.samples * speed.image + speed.cell + RECORDING
+    baselines = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
+    seconds = total * len(study.seeds) * batches * speed.batch + cells * each + baselines
+    return Plan(
+        trials=study.trials,
+        cells=cells,
+        evaluations=round(total * len(study.seeds) * study.samples),
+        seconds=seconds,
+        bytes=cells * _cell_bytes(setup) + (cells + study.trials) * RUN_BYTES,
+        exact=not learns(study),
+        least=_least(study, seconds) if study.rungs else seconds,
+    )
+
+
+def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
+    """The configurations that it will try, as far as they do not hang on results."""
+    if METHODS[study.method].finite:
+        return itertools.chain(study.first, study.grid())
+    if learns(study):
+        return study.first
+    return (propose(study, n, []).params for n in itertools.count())
+
+
+def _total_nfe(study: Study, configurations: Iterable[Mapping[str, Value]]) -> tuple[float, int]:
+    """(evaluations of one sample of each, how many there are)."""
+    total, count = 0.0, 0
+    for params in configurations:
+        try:
+            total += study.settings(params).nfe
+        except ValidationError as error:  # the corners were too many to try them all
+            raise UserError(f"{study.name}: {one_line(error)} [{dict(params)}]") from None
+        count += 1
+    return total, count
+
+
+def _least(study: Study, seconds: float) -> float:
+    """If the first trial runs to its end and every other is given up at the first rung."""
+    batches = -(-study.rungs[0] // BATCH)
+    whole = len(study.seeds) * -(-study.samples // BATCH)
+    return seconds / study.trials * (1 + (study.trials - 1) * batches / whole)
+
+
+def _cell_bytes(setup: Setup) -> int:
+    """Pictures and images hardly shrink; features are kept in half precision."""
+    image = torch.Size(setup.bundle.card.shape).numel()
+    pictures = 2 * KEPT_IMAGES + STRIP_ROWS * STRIP_FRAMES
+    return pictures * image + setup.study.samples * setup.extractor.net.width * 2

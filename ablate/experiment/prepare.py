@@ -1,0 +1,117 @@
+"""What the cells of a study share, loaded and checked before any work starts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
+from ablate.data import datasets
+from ablate.data.registry import DATASETS
+from ablate.diffusion.inits import INITS, Source
+from ablate.metrics.copy_search import Neighbourhood
+from ablate.metrics.extractors.extractor import Extractor, find_extractor
+from ablate.metrics.reference import Reference, make_reference, measure
+from ablate.metrics.registry import check_counts, measured_in_studies
+from ablate.models import bundle as bundles
+from ablate.study.definition import Study
+from ablate.study.domain import Scalar
+
+
+class Setup(NamedTuple):
+    study: Study
+    bundle: bundles.Bundle
+    extractor: Extractor
+    reference: Reference
+    source: Source
+    device: str
+    neighbourhood: Neighbourhood  # of the training images
+    left_out: bool = False  # whether starts were left out: their images are not on this machine
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that decides the study's results."""
+        return self.study.identity(self.bundle.hash, self.extractor.hash)
+
+    def measure(self, features: torch.Tensor) -> dict[str, float]:
+        """Distances of a set of features to the reference."""
+        return {name: each.value for name, each in measure(features, self.reference).items()}
+
+    @property
+    def key(self) -> str:
+        return f"{self.study.name}/{self.study.budget}/{self.identity}"
+
+
+def available(study: Study, card: bundles.Card) -> Study:
+    """The study without the starts that need training images, if these are not on this machine
+    and there are other starts."""
+    leaking = frozenset(name for name in study.values("init") if _leaks(name))
+    if not leaking or _training_images(card) is not None:
+        return study
+    return study.without("init", leaking)
+
+
+def _leaks(init: Scalar) -> bool:
+    return str(init) in INITS and INITS[str(init)].leaks_data
+
+
+def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
+    """Everything that can be wrong with a study's surroundings is found here."""
+    path = bundles.find(study.bundle, workspace)
+    card = bundles.read_card(path)
+    whole, study = study, available(study, card)
+    _check_noise_range(study, card)
+    extractor = find_extractor(card.dataset, workspace.bundles, card.extractor)
+    bundle = bundles.read(path)
+    features = bundle.features[SPLITS[study.reference]]
+    name, seeds = f"{card.dataset}/{study.reference}", len(study.seeds)
+    reference = make_reference(features, extractor, name, card.dataset_hash, study.samples, seeds)
+    fewest = min((study.samples, *study.rungs))
+    check_counts(measured_in_studies(), fewest, len(reference.features), extractor.net.width)
+    sides = bundle.features["train"], bundle.features["heldout"]
+    near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
+    source, left_out = _source(study, bundle), study != whole
+    return Setup(study, bundle, extractor, reference, source, device, near, left_out)
+
+
+def _training_images(card: bundles.Card) -> datasets.Dataset | None:
+    """The bundle's dataset, if it is on this machine and the same."""
+    try:
+        dataset = datasets.load(card.dataset)
+    except UserError:
+        return None
+    return dataset if dataset.hash() == card.dataset_hash else None
+
+
+SPLITS = {"train": "train", "test": "heldout"}
+"""Names of the splits, as the field has them and as bundles do."""
+
+
+def _check_noise_range(study: Study, card: bundles.Card) -> None:
+    """Refuse noise levels that the network was not trained for."""
+    for params in study.corners():
+        high, low = study.settings(params).noise_range()
+        if high > card.s_max * (1 + 1e-9) or low < card.s_min * (1 - 1e-9):
+            knobs = ", ".join(f"{k} = {v}" for k, v in params.items())
+            raise UserError(
+                f"bundle {card.name}: trained for noise levels {card.s_min} to {card.s_max},"
+                f" study {study.name} asks for {low:.4g} to {high:.4g} [{knobs}]"
+            )
+
+
+def _source(study: Study, bundle: bundles.Bundle) -> Source:
+    dataset, images = bundle.card.dataset, None
+    fit = DATASETS[dataset].paper_fit if dataset in DATASETS else None
+    wanted = [INITS[str(name)] for name in study.values("init")]
+    if fit is None and (missing := [init.name for init in wanted if init.needs_paper_fit]):
+        known = ", ".join(name for name, source in DATASETS.items() if source.paper_fit)
+        raise UserError(
+            f"study {study.name}: init {missing[0]!r}: the paper has no fit for {dataset},"
+            f" only for {known}"
+        )
+    if any(init.leaks_data for init in wanted):
+        pixels = datasets.load(dataset).train.pixels
+        images = datasets.to_unit_interval_plus_one(pixels).flatten(1).log()
+    return Source(bundle.moments, fit, images)

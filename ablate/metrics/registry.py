@@ -1,0 +1,106 @@
+"""The metrics by name. A new one is one file with its function and one record here.
+
+Importing this module imports no torch: functions are named by reference and imported when used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ablate.core.errors import UserError
+from ablate.core.registry import Registry
+
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that describes a set of samples, and all that others need to know of it.
+
+    measure: a function `(features, Reference) -> {name: Measured}` of samples' features, [N, f],
+        itself or as "module:name". Metrics that share a function are measured in one call. None
+        for a number that drawing the samples gives by itself, such as NFE.
+    fewest: images that either set must have.
+    fewest_a_feature: images that either set must have for each feature of the extractor.
+    prunes: whether its standard error describes the samples, so that a trial may be pruned by it.
+    in_studies: whether every cell of a study measures it.
+    known_early: whether a configuration has it before any sample is drawn.
+    """
+
+    name: str
+    label: str
+    direction: Direction
+    measure: str | Callable[..., Any] | None = None
+    fewest: int = 2
+    fewest_a_feature: int = 0
+    prunes: bool = False
+    in_studies: bool = True
+    known_early: bool = False
+
+    def fewest_images(self, features: int) -> int:
+        """Images that either set must have, with an extractor of so many features."""
+        return max(self.fewest, self.fewest_a_feature * features)
+
+
+COVERAGE = "ablate.metrics.coverage:measure"
+"""Measures the four metrics of fidelity and diversity together."""
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    "ablate.metrics",
+    Metric,
+    [
+        Metric("kid", "KID", "minimize", "ablate.metrics.kid:measure", prunes=True),
+        Metric("fid", "FID", "minimize", "ablate.metrics.fid:measure", prunes=True),
+        Metric("precision", "precision", "maximize", COVERAGE, fewest=6, prunes=True),
+        Metric("recall", "recall", "maximize", COVERAGE, fewest=6),
+        Metric("density", "density", "maximize", COVERAGE, fewest=6, prunes=True),
+        Metric("coverage", "coverage", "maximize", COVERAGE, fewest=6),
+        Metric(
+            "fid_infinity",
+            "FID ∞",
+            "minimize",
+            "ablate.metrics.fid_infinity:measure",
+            fewest=16,
+            fewest_a_feature=4,
+            in_studies=False,
+        ),
+        Metric("nfe", "NFE", "minimize", known_early=True),
+        Metric("seconds", "seconds", "minimize"),
+        Metric("clamp_rate", "clamp rate", "minimize"),
+        Metric("flip_rate", "flip rate", "minimize"),
+    ],
+)
+
+
+def measured_in_studies() -> tuple[str, ...]:
+    """The metrics of samples' features that every cell of a study has."""
+    return tuple(n for n, m in METRICS.items() if m.measure is not None and m.in_studies)
+
+
+def objectives() -> tuple[str, ...]:
+    """The metrics that a study may optimise."""
+    return tuple(name for name, metric in METRICS.items() if metric.in_studies)
+
+
+def together(names: Iterable[str]) -> tuple[str, ...]:
+    """These metrics and those that are measured in the same calls, in the registry's order."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in METRICS or METRICS[name].measure is None:
+            known = ", ".join(n for n, m in METRICS.items() if m.measure is not None)
+            raise UserError(f"metric {name!r} is not one to measure images by; those are {known}")
+    calls = {METRICS[name].measure for name in wanted}
+    return tuple(name for name, metric in METRICS.items() if metric.measure in calls)
+
+
+def check_counts(names: Iterable[str], samples: int, reference: int, features: int) -> None:
+    """Refuse metrics that so few images cannot give, or not honestly."""
+    few = min(samples, reference)
+    for name in names:
+        fewest = METRICS[name].fewest_images(features)
+        if few < fewest:
+            what = "samples" if samples <= reference else "reference images"
+            raise UserError(f"{name} needs at least {fewest:,} {what}, there are {few:,}")

@@ -1,0 +1,198 @@
+"""A bundle: everything a study needs besides code, in one safetensors file.
+
+Weights (EMA, float16), the network's arguments, the noise range, the dataset's name, hash and
+moments (the classes' directions as rotations of the shared ones), small-classifier features of
+some of its images (float16), provenance and licence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ablate.core.errors import UserError, first_line
+from ablate.core.files import whole_file
+from ablate.core.workspace import PACKAGE, Workspace
+from ablate.diffusion.moments import Gaussian, Moments
+from ablate.diffusion.processes import GBM
+from ablate.models.objectives import OBJECTIVES
+from ablate.models.recipe import Recipe
+from ablate.models.score_model import ScoreModel
+from ablate.nets.by_step import ByStep
+from ablate.nets.precondition import Model
+from ablate.nets.registry import make_net
+
+FORMAT = 1
+ZOO = PACKAGE / "zoo"
+
+
+class Steps(BaseModel):
+    """What k meant to a network that was trained on it: s = sigma √(k/N)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sigma: float = Field(gt=0)
+    N: int = Field(ge=3)
+
+
+class Card(BaseModel):
+    """What a bundle says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int
+    name: str
+    dataset: str
+    dataset_hash: str
+    shape: tuple[int, int, int]
+    s_min: float
+    s_max: float
+    recipe: Recipe
+    extractor: str  # hash of the classifier that made the features
+    licence: str
+    note: str = ""
+    steps: Steps | None = None  # of a network that is told k instead of log s
+    provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
+    content: str | None = None  # hash of the tensors; those that ship were made without
+
+
+class Bundle(NamedTuple):
+    card: Card
+    hash: str  # of the file
+    model: Model
+    moments: Moments
+    features: dict[str, Tensor]  # split -> [N, f]
+
+    @property
+    def score_model(self) -> ScoreModel:
+        return ScoreModel(self.model, self.moments, self.card.shape, self.card.recipe.net.classes)
+
+
+def build_model(
+    shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian, steps: Steps | None = None
+) -> Model:
+    """The denoiser of a recipe for images of `shape`."""
+    channels, objective = shape[0], OBJECTIVES[recipe.objective]
+    net = make_net(recipe.net, objective.inputs * channels, channels)
+    if steps is not None:
+        net = ByStep(net, GBM(steps.sigma), steps.N, continuous=True)
+    model = objective.parametrise(net, gaussian)
+    return model.to(memory_format=torch.channels_last)
+
+
+def write(
+    path: Path, card: Card, model: Model, moments: Moments, features: dict[str, Tensor]
+) -> None:
+    tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
+    tensors |= {f"everything.{k}": v.float() for k, v in moments.everything._asdict().items()}
+    for field in Gaussian._fields:
+        stacked = torch.stack([getattr(gaussian, field) for gaussian in moments.classes]).float()
+        tensors[f"classes.{field}"] = stacked
+    tensors["classes.basis"] = (tensors["classes.basis"] @ tensors["everything.basis"].T).half()
+    if moments.everything.tail > 0:
+        # at low noise, where rounding would tell, the tail stands in for every direction
+        tensors["everything.basis"] = tensors["everything.basis"].half()
+    tensors["class_averages"] = moments.class_averages.float()
+    tensors |= {f"features.{split}": value.half() for split, value in features.items()}
+    tensors = {name: value.contiguous() for name, value in tensors.items()}
+    card = card.model_copy(update={"content": _digest(tensors)})
+    with whole_file(path) as scratch:
+        save_file(tensors, scratch, {"ablate": card.model_dump_json()})
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(name.encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def shipped() -> dict[str, Path]:
+    """The bundles that come with the package, by name."""
+    return _bundles(ZOO)
+
+
+def _bundles(folder: Path) -> dict[str, Path]:
+    files = sorted(folder.glob("*.safetensors"))
+    return {path.stem: path for path in files if not path.stem.endswith("-features")}
+
+
+def known(workspace: Workspace) -> dict[str, Path]:
+    """Bundles by name; those trained under this root come before those that ship."""
+    return shipped() | _bundles(workspace.bundles)
+
+
+def find(name: str, workspace: Workspace) -> Path:
+    """A bundle by name, or a file by path (from the root)."""
+    if name in (named := known(workspace)):
+        return named[name]
+    path = workspace.root / name
+    if path.suffix == ".safetensors" and path.is_file():
+        return path
+    names = ", ".join(named) or "none"
+    if name in workspace.toml_files("train"):
+        raise UserError(
+            f"bundle {name!r} is not trained yet: `ablate train {name}`, or, with weights from"
+            f" elsewhere, `ablate bundle import WEIGHTS --recipe {name} --out"
+            f" {workspace.bundles / name}.safetensors`"
+        )
+    raise UserError(f"bundle {name!r} is neither known ({names}) nor a .safetensors file")
+
+
+def read_card(path: Path) -> Card:
+    """The card alone, without the weights."""
+    try:
+        with safe_open(path, "pt") as file:
+            text = (file.metadata() or {}).get("ablate")
+        if text is None:
+            raise UserError(f"bundle {path}: a safetensors file, but not one of ablate's")
+        fields = json.loads(text)
+        if (found := fields.get("format") if isinstance(fields, dict) else None) != FORMAT:
+            raise UserError(f"bundle {path}: format {found}, this version reads {FORMAT}")
+        return Card.model_validate_json(text)
+    except (SafetensorError, OSError, json.JSONDecodeError, ValidationError) as error:
+        raise UserError(f"bundle {path}: cannot be read ({first_line(error)})") from None
+
+
+def read(path: Path) -> Bundle:
+    card = read_card(path)
+    with safe_open(path, "pt") as file:
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if card.content not in (None, _digest(stored)):
+        raise UserError(f"bundle {path}: is damaged; its bytes are not those that were written")
+    tensors = {name: value.float() for name, value in stored.items()}
+    try:
+        return _unpacked(card, file_hash(path), tensors)
+    except (KeyError, RuntimeError) as error:  # a tensor missing, or of another shape
+        reason = first_line(error)
+        raise UserError(f"bundle {path}: its tensors do not fit its card ({reason})") from None
+
+
+def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bundle:
+    everything = Gaussian(*(tensors[f"everything.{field}"] for field in Gaussian._fields))
+    tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
+    parts = [tensors[f"classes.{field}"] for field in Gaussian._fields]
+    classes = [Gaussian(*row) for row in zip(*parts, strict=True)]
+    model = build_model(card.shape, card.recipe, everything, card.steps)
+    weights = {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
+    model.net.load_state_dict(weights)
+    moments = Moments(everything, classes, tensors["class_averages"], card.shape[0])
+    features = {
+        name.removeprefix("features."): value
+        for name, value in tensors.items()
+        if name.startswith("features.")
+    }
+    return Bundle(card, content_hash, model.eval(), moments, features)
+
+
+def file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

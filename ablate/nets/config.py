@@ -1,0 +1,22 @@
+"""The configuration of a network: the `[net]` table of a training file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Net(BaseModel):
+    """Which network, and its arguments. Each kind reads its own and ignores the others'."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str = "compact"  # a name of the registry
+    widths: tuple[Annotated[int, Field(ge=1)], ...] = Field((48, 96), min_length=1)  # compact
+    blocks: int = Field(2, ge=1)  # compact and ddpm++: at each resolution
+    patch: int = Field(1, ge=1)  # compact
+    dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
+    width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
+    classes: int = Field(0, ge=0)  # labels that the network is given; 0: none
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of other kinds

@@ -1,0 +1,183 @@
+"""What a study gave, as plain data: written and read by `tracking`, shown by tables and reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ablate.core.errors import UserError
+
+Value = str | int | float
+INTERVAL = ".interval"
+"""Ending of the metric that holds another's half-width."""
+
+SAMPLES, TRAJECTORY, NEIGHBOURS = "samples.png", "trajectory.png", "neighbours.png"
+IMAGES, FEATURES = "images.npz", "features.npz"
+"""Artifacts of a cell: pictures, its first images and the features of all of them."""
+
+STUDY, PROTOCOLS, VOCABULARY = "study.json", "protocols.json", "vocabulary.json"
+IMPORTANCE = "importance.json"
+"""Artifacts of a study: what was run, how it was measured, what its names mean, what mattered."""
+
+
+class Cell(NamedTuple):
+    """One configuration drawn with one seed: the unit of work, run once and only once."""
+
+    run_id: str  # where its artifacts are
+    seed: int
+    state: str
+    metrics: dict[str, float]
+
+
+class Trial(NamedTuple):
+    """One configuration. Its metrics are means over its cells, `intervals` their half-widths."""
+
+    run_id: str
+    number: int
+    state: str  # complete, diverged, failed, pruned, repeated or running
+    params: dict[str, Value]
+    metrics: dict[str, float]
+    intervals: dict[str, float]  # 95 %, Student's t over seeds; absent with a single seed
+    reason: str | None  # of a state other than complete
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric to optimise, and which way is better."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # in study files
+
+    metric: str
+    direction: Literal["minimize", "maximize"]
+
+    @property
+    def sign(self) -> int:
+        """What the metric is multiplied by so that lower is better."""
+        return 1 if self.direction == "minimize" else -1
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a reader must know of the names in a study's results, as they were when it was run."""
+
+    labels: Mapping[str, str]  # metric -> how reports write it
+    leaking: frozenset[str]  # initialisations that start from training images
+
+
+Importance = dict[str, dict[str, dict[str, float]]]
+"""Objective -> method -> knob -> share of what moves the objective."""
+
+
+OLD_VOCABULARY = Vocabulary({}, frozenset({"forward-data"}))
+"""Of studies that were recorded without one, by versions before 0.2."""
+
+
+class StudyResults(NamedTuple):
+    """A study with its trials, finished or not."""
+
+    run_id: str
+    name: str
+    budget: str
+    question: str
+    hash: str  # of the resolved study
+    spec: dict[str, Any]  # the resolved study
+    objectives: list[Objective]
+    planned: int  # trials
+    protocols: dict[str, dict[str, Value]]  # how each metric was measured
+    baselines: dict[str, dict[str, float]]  # name -> metrics: what to compare the trials with
+    tags: dict[str, str]  # versions, commit, device, bundle
+    trials: list[Trial]  # by number
+    importance: Importance = {}  # noqa: RUF012 - read only
+    vocabulary: Vocabulary = OLD_VOCABULARY
+
+    def ranked(self) -> list[Trial]:
+        """Complete trials that keep to all constraints, best first by the first objective."""
+        objective = self.objectives[0]
+        metric = objective.metric
+        done = [t for t in self.trials if t.state == "complete" and metric in t.metrics]
+        done = [t for t in done if not self.violated(t)]
+        return sorted(done, key=lambda t: objective.sign * t.metrics[metric])
+
+    def violated(self, trial: Trial) -> list[str]:
+        """The constraints that a trial does not keep to."""
+        bounds = self.spec.get("constraints", {})
+        return [name for name, most in bounds.items() if trial.metrics.get(name, 0.0) > most]
+
+    def leaks(self, trial: Trial) -> bool:
+        """Whether the trial starts from training images."""
+        return trial.params.get("init") in self.vocabulary.leaking
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        """Values that others published for the same knobs: {knobs, metrics} each."""
+        found: list[dict[str, Any]] = self.spec.get("published") or self.spec.get("marks") or []
+        return found  # "marks" in records that versions before 0.2 wrote
+
+
+def joined(records: Sequence[StudyResults]) -> StudyResults:
+    """Several studies as one, each trial with its study as a knob; an error if they cannot be
+    ranked together because their metrics or protocols differ."""
+    first, *others = records
+    for other in others:
+        if other.objectives[0] != first.objectives[0]:
+            goals = (
+                f"{record.objectives[0].metric} {record.objectives[0].direction}"
+                for record in (first, other)
+            )
+            raise UserError(
+                f"{first.name} and {other.name} have different objectives: {'; '.join(goals)}"
+            )
+        for metric in first.protocols.keys() & other.protocols.keys():
+            what = f"{metric} of {first.name} and {other.name}: "
+            require_same(first.protocols[metric], other.protocols[metric], what)
+    return first._replace(
+        name=" and ".join(record.name for record in records),
+        question=" ".join(record.question for record in records),
+        trials=[
+            trial._replace(params={"study": record.name, **trial.params})
+            for record in records
+            for trial in record.trials
+        ],
+        baselines={
+            f"{record.name}: {name}": found
+            for record in records
+            for name, found in record.baselines.items()
+        },
+    )
+
+
+def require_same(first: Mapping[str, object], second: Mapping[str, object], what: str = "") -> None:
+    """Raise an error that says how two protocols differ, if they do."""
+    named = [name for name in {**first, **second} if name != "hash"]
+    different = [
+        f"{name}: {first.get(name)} against {second.get(name)}"
+        for name in named
+        if first.get(name) != second.get(name)
+    ]
+    if different:
+        raise UserError(
+            f"{what}protocols differ, so the numbers cannot be ranked together"
+            f" ({'; '.join(different)})"
+        )
+
+
+STUDENT_975 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""97.5 % quantile of Student's t by degrees of freedom; reports should not import scipy for it."""
+
+
+def summarise(cells: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """(means, half-widths of 95 % intervals) over cells, of every metric all of them have."""
+    shared = [name for name in cells[0] if all(name in cell for cell in cells)] if cells else []
+    means = {name: fmean(cell[name] for cell in cells) for name in shared}
+    count = len(cells)
+    if count < 2:
+        return means, {}
+    quantile = STUDENT_975[count - 1] if count <= len(STUDENT_975) else 1.96 + 2.5 / (count - 1)
+    widths = {
+        name: quantile * stdev(cell[name] for cell in cells) / math.sqrt(count) for name in shared
+    }
+    return means, widths

@@ -1,0 +1,106 @@
+"""The samplers by name. A new one is one kernel and one record here.
+
+Importing this module imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ablate.core.registry import Registry
+from ablate.samplers.adls import adls, adls_consistent
+from ablate.samplers.asams import asams, asams_as_printed, asams_consistent
+from ablate.samplers.kernel import Kernel
+from ablate.samplers.ode import euler, heun
+
+ANNEALED = frozenset({"chi", "L", "r", "delta", "n"})
+"""Knobs of annealed samplers: they decide the plan of levels that a kernel walks down."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A knob that one sampler alone has: a keyword argument of its step."""
+
+    name: str
+    about: str
+    low: float
+    high: float
+    default: float
+    whole: bool = False
+
+    def check(self, value: object) -> None:
+        """Raise a ValueError unless the value is a number within the range."""
+        number = isinstance(value, int if self.whole else int | float)
+        if not number or isinstance(value, bool) or not self.low <= value <= self.high:  # type: ignore[operator]
+            kind = "a whole number" if self.whole else "a number"
+            raise ValueError(f"{self.name} = {value!r} is not {kind} in [{self.low}, {self.high}]")
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler: its step, and all that settings, tests and reports ask of it.
+
+    step: the kernel, a pure function `(denoiser, state, level, z, **own) -> (state, info)`.
+    order: of convergence as the levels get denser, in law for stochastic samplers; 0 if it does
+        not converge to the data's law.
+    knobs: which of the annealing knobs it has; the others must not be set for it.
+    own: knobs that this sampler alone has.
+    init: makes `state.memory` from the first state, `(state, **own) -> memory`.
+    evaluations: of the network, per step; at_zero: on the step that ends on s = 0.
+    """
+
+    name: str
+    about: str
+    step: Callable[..., Any]
+    order: int = 1
+    stochastic: bool = True
+    knobs: frozenset[str] = frozenset()
+    own: tuple[Knob, ...] = ()
+    init: Callable[..., Any] | None = None
+    evaluations: int = 1
+    at_zero: int = 1
+
+    def nfe(self, N: int, L: int = 1, n: int = 0) -> int:
+        """Network evaluations of a run on N levels: L (N - 1) + n for the paper's samplers."""
+        return self.evaluations * L * (N - 2) + self.at_zero * L + n
+
+    def own_values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of its own knobs, defaults filled in."""
+        return {knob.name: chosen.get(knob.name, knob.default) for knob in self.own}
+
+    def kernel(self, chosen: Mapping[str, Any] | None = None) -> Kernel:
+        """Its step with its own knobs set."""
+        own = self.own_values(chosen or {})
+        return partial(self.step, **own) if own else self.step
+
+
+def _annealed(name: str, step: Kernel, about: str, order: int = 1) -> Sampler:
+    return Sampler(name, about, step, order, knobs=ANNEALED)
+
+
+SAMPLERS: Registry[Sampler] = Registry(
+    "sampler",
+    "ablate.samplers",
+    Sampler,
+    [
+        _annealed("adls", adls, "annealed Dale-Langevin, sign-preserving"),
+        _annealed("asams", asams, "annealed sign-agnostic"),
+        _annealed("asams-as-printed", asams_as_printed, "Algorithm 2 with its misprint", order=0),
+        _annealed("adls-consistent", adls_consistent, "ADLS with drift to match any kappa"),
+        _annealed("asams-consistent", asams_consistent, "ASAMS with drift to match any kappa"),
+        Sampler("dale-langevin", "plain Euler-Maruyama in log x: ADLS at chi = r = 1", adls),
+        Sampler("sign-agnostic", "plain Euler-Maruyama in x: ASAMS at chi = r = 1", asams),
+        Sampler("pf-euler", "probability flow, Euler's method", euler, 1, stochastic=False),
+        Sampler(
+            "pf-heun",
+            "probability flow, Heun's method",
+            heun,
+            order=2,
+            stochastic=False,
+            evaluations=2,
+        ),
+    ],
+)

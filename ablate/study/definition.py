@@ -1,0 +1,162 @@
+"""A study of one budget, resolved: what is run, and every configuration it can propose."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ablate.generate.settings import Settings, listens
+from ablate.metrics.registry import METRICS
+from ablate.results import Objective
+from ablate.study.domain import Domain, Model, Scalar
+from ablate.study.methods import METHODS
+
+MOST_TRIALS = 1_000_000
+MOST_CORNERS = 2_000
+"""Of a space, checked before anything runs: within a second."""
+
+
+class Published(Model):
+    """Values that others published, shown beside our trials with the same knobs; never ranked."""
+
+    knobs: dict[str, Scalar]
+    metrics: dict[str, float]
+
+
+class Study(Model):
+    """A study of one budget, resolved: what is run, and nothing that is not."""
+
+    name: str
+    budget: str
+    question: str
+    bundle: str
+    method: str  # a name of the registry
+    seed: int
+    seeds: tuple[int, ...]
+    samples: int
+    trials: int
+    reference: Literal["train", "test"]
+    objectives: tuple[Objective, ...]
+    fixed: dict[str, Scalar]
+    search: dict[str, Domain]
+    rows: tuple[dict[str, Scalar], ...] = ()  # knobs that vary together: one axis of a grid
+    first: tuple[dict[str, Scalar], ...] = ()  # configurations to try before any other
+    rungs: tuple[int, ...] = ()  # fewer samples, after which a trial may be pruned
+    constraints: dict[str, float] = Field(default_factory=dict)  # metric -> the most it may be
+    minutes: float | None = None  # no trial begins later than this
+    evaluations: int | None = None  # nor after so many network evaluations of single images
+    published: tuple[Published, ...] = ()
+
+    def identity(self, *surroundings: str) -> str:
+        """Hash of all that decides a result; `surroundings` are hashes of what else does.
+
+        It leaves out texts and limits: asking for more trials continues the same study.
+        """
+        text = self.model_dump_json(
+            exclude={"question", "trials", "minutes", "evaluations", "published"}
+        )
+        return hashlib.sha256("\n".join([text, *surroundings]).encode()).hexdigest()[:12]
+
+    def pruning_objective(self) -> Objective | None:
+        """The objective that trials are pruned by, or None if they cannot be.
+
+        Exactly one objective must allow pruning, and the others must be known before any sample
+        is drawn.
+        """
+        found = [o for o in self.objectives if METRICS[o.metric].prunes]
+        late = [o for o in self.objectives if not METRICS[o.metric].known_early]
+        return found[0] if found == late and len(found) == 1 else None
+
+    def without(self, knob: str, values: frozenset[Scalar]) -> Study:
+        """The study without some choices of a knob, if that leaves any; a grid gets smaller."""
+        domain = self.search.get(knob)
+        left = tuple(v for v in (domain and domain.choices) or () if v not in values)
+        if domain is None or not left or left == domain.choices:
+            return self
+        search = {**self.search, knob: domain.model_copy(update={"choices": left})}
+        study = self.model_copy(update={"search": search})
+        if METHODS[self.method].finite:
+            study = study.model_copy(update={"trials": min(self.trials, study.size())})
+        return study
+
+    def applies(self, knob: str, chosen: Mapping[str, Any]) -> bool:
+        """Whether `knob` is to be set, given those set before it."""
+        when = self.search[knob].when if knob in self.search else {}
+        return listens(knob, chosen) and all(chosen.get(k) in v for k, v in when.items())
+
+    def settings(self, params: Mapping[str, Any]) -> Settings:
+        """The whole configuration of a trial, from its searched knobs."""
+        chosen = {**self.fixed, **params}
+        return Settings(**{k: v for k, v in chosen.items() if self.applies(k, chosen)})
+
+    def values(self, knob: str) -> tuple[Scalar, ...]:
+        """What `knob` may be: its choices, the ends of its range, its rows', or its fixed value."""
+        if knob in self.search:
+            return self.search[knob].ends()
+        if any(knob in row for row in self.rows):
+            return tuple(dict.fromkeys(row[knob] for row in self.rows if knob in row))
+        return (self.fixed[knob],) if knob in self.fixed else ()
+
+    def domain(self, knob: str) -> Domain:
+        """Where a searched knob, or one of the rows', may lie."""
+        return self.search[knob] if knob in self.search else Domain(choices=self.values(knob))
+
+    def order(self) -> list[str]:
+        """The searched knobs, each after those that it depends on."""
+        first = [knob for knob in ("sampler", "schedule", "grid") if knob in self.search]
+        needs: dict[str, list[str]] = {
+            knob: [k for k in (*first, *domain.when) if k in self.search and k != knob]
+            for knob, domain in self.search.items()
+            if knob not in first
+        }
+        among: dict[str, list[str]] = {}
+        among |= {knob: [k for k in self.search[knob].when if k in self.search] for knob in first}
+        return list(TopologicalSorter(among | needs).static_order())
+
+    def grid(self) -> Iterator[dict[str, Scalar]]:
+        """Every configuration of a finite space, each once."""
+        for row in self.rows or ({},):
+            yield from self._grid(self.order(), dict(row))
+
+    def size(self) -> int:
+        """Configurations of a grid, with those that come first."""
+        return len(self.first) + sum(1 for _ in itertools.islice(self.grid(), MOST_TRIALS))
+
+    def corners(self) -> Iterator[dict[str, Scalar]]:
+        """Every combination of choices and ends of ranges: if these are valid, all is. Where there
+        are too many, the first of them, and one with every value there is of any knob."""
+        ends = {
+            knob: Domain(choices=tuple(dict.fromkeys(domain.ends())), when=domain.when)
+            for knob, domain in self.search.items()
+        }
+        grid = self.model_copy(update={"search": ends}).grid()
+        yield from itertools.islice(grid, MOST_CORNERS)
+        if next(grid, None) is None:
+            return
+        for row in self.rows:
+            some = self.model_copy(update={"search": ends, "rows": (row,)}).grid()
+            yield from itertools.islice(some, 1)
+        for knob, domain in ends.items():
+            for value in domain.choices or ():
+                only = domain.model_copy(update={"choices": (value,)})
+                some = self.model_copy(update={"search": {**ends, knob: only}}).grid()
+                having = (each for each in itertools.islice(some, MOST_CORNERS) if knob in each)
+                yield from itertools.islice(having, 1)
+
+    def _grid(self, rest: list[str], chosen: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
+        if not rest:
+            yield chosen
+            return
+        knob, *others = rest
+        values = (
+            self.search[knob].values() if self.applies(knob, {**self.fixed, **chosen}) else None
+        )
+        for value in values or ():
+            yield from self._grid(others, {**chosen, knob: value})
+        if values is None:
+            yield from self._grid(others, chosen)

@@ -1,0 +1,178 @@
+"""A study file as a validated model: unknown keys and contradictions are errors of one line."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+
+from ablate.core.errors import UserError
+from ablate.core.validation import one_line
+from ablate.generate.settings import known_knobs
+from ablate.metrics.registry import METRICS, objectives
+from ablate.results import Objective
+from ablate.study.definition import Published
+from ablate.study.domain import Domain, Model, Scalar, short_form
+from ablate.study.methods import METHODS
+
+BUDGETS = ("smoke", "quick", "full")
+WHOLE = {"L", "n", "levels"}
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+
+DIVERGED = "diverged"
+"""A constraint may bound it too, though it is no objective: 1 for a cell that diverged."""
+
+
+def objective(metric: str, direction: str | None = None) -> Objective:
+    """The objective of a metric, which knows which way is better; a contradiction is an error."""
+    if metric not in objectives():
+        raise ValueError(f"metric {metric!r} is unknown; known: {', '.join(objectives())}")
+    better = METRICS[metric].direction
+    if direction not in (None, better):
+        raise ValueError(f"direction = {direction!r}, but {metric} is to {better}; leave it out")
+    return Objective(metric, better)
+
+
+def _with_direction(value: Any) -> Any:
+    if isinstance(value, dict) and isinstance(value.get("metric"), str) and len(value) <= 2:
+        direction = value.get("direction")
+        if {*value} <= {"metric", "direction"} and isinstance(direction, str | None):
+            return objective(value["metric"], direction)
+    return value
+
+
+class Budget(Model):
+    """How much of a study is run; `fixed` and `bundle` override the study's own."""
+
+    samples: int = Field(ge=2)
+    rungs: tuple[Annotated[int, Field(ge=2)], ...] = ()  # fewer samples, to prune after
+    trials: int | None = Field(None, ge=1)  # None: the whole grid
+    minutes: float | None = Field(None, gt=0, allow_inf_nan=False)
+    evaluations: int | None = Field(None, ge=1)
+    seeds: int | None = Field(None, ge=1)  # the first so many of the study's
+    fixed: dict[str, Scalar] = Field(default_factory=dict)
+    bundle: str | None = None
+
+
+class StudyFile(Model):
+    """A study as its file has it."""
+
+    question: str = Field(min_length=1)
+    bundle: str
+    method: str = "tpe"
+    seed: Seed = 0
+    seeds: tuple[Seed, ...] = (0, 1, 2)
+    reference: Literal["train", "test"] = "train"
+    objectives: tuple[Annotated[Objective, BeforeValidator(_with_direction)], ...] = (
+        objective("kid"),
+    )
+    fixed: dict[str, Scalar] = Field(default_factory=dict)
+    search: dict[str, Annotated[Domain, BeforeValidator(short_form)]] = Field(default_factory=dict)
+    rows: tuple[dict[str, Scalar], ...] = ()
+    first: tuple[dict[str, Scalar], ...] = ()
+    constraints: dict[str, Bound] = Field(default_factory=dict)  # metric -> the most it may be
+    published: tuple[Published, ...] = ()
+    budgets: dict[Literal[BUDGETS], Budget]  # type: ignore[valid-type]
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        if method not in METHODS:
+            raise ValueError(METHODS.unknown(method))
+        return method
+
+    @field_validator("constraints")
+    @classmethod
+    def _known_bounds(cls, constraints: dict[str, float]) -> dict[str, float]:
+        known = (*objectives(), DIVERGED)
+        for name in constraints:
+            if name not in known:
+                raise ValueError(f"constraints.{name} is unknown; known: {', '.join(known)}")
+        return constraints
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StudyFile:
+        self._check_knobs()
+        self._check_method()
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds must be one or more different numbers, not {list(self.seeds)}")
+        if not self.objectives:
+            raise ValueError("objectives is empty")
+        if len({o.metric for o in self.objectives}) < len(self.objectives):
+            raise ValueError("an objective's metric repeats")
+        if not self.budgets:
+            raise ValueError(f"budgets is empty; known: {', '.join(BUDGETS)}")
+        self._check_conditions()
+        return self
+
+    def _check_knobs(self) -> None:
+        known = known_knobs()
+        places: list[tuple[str, Mapping[str, Any]]] = [("fixed", self.fixed)]
+        places += [("search", self.search), *((f"rows.{i}", r) for i, r in enumerate(self.rows))]
+        places += ((f"first.{i}", row) for i, row in enumerate(self.first))
+        places += ((f"published.{i}.knobs", row.knobs) for i, row in enumerate(self.published))
+        for place, knobs in places:
+            for knob in knobs:
+                if knob not in known:
+                    raise ValueError(f"{place}.{knob}: no such knob; known: {', '.join(known)}")
+        for knob in self.search:
+            if knob in self.fixed:
+                raise ValueError(f"{knob} is both fixed and searched")
+        for knob in WHOLE & set(self.search):
+            if self.search[knob].choices is None and not self.search[knob].whole:
+                raise ValueError(f"search.{knob}: low and high must be whole numbers")
+
+    def _check_method(self) -> None:
+        method = METHODS[self.method]
+        if not self.search and not self.rows:
+            raise ValueError("search and rows are empty: there is nothing to ablate")
+        if self.rows and not method.finite:
+            raise ValueError(f"rows are an axis of a grid; method {self.method!r} has none")
+        if not self.search and not method.finite:
+            raise ValueError(f"search is empty: method {self.method!r} has nothing to search")
+        most = method.most_objectives
+        if most is not None and len(self.objectives) > most:
+            raise ValueError(
+                f"method {self.method!r} takes {'one objective' if most == 1 else most}, not"
+                f" {len(self.objectives)}"
+            )
+
+    def _check_conditions(self) -> None:
+        known = {*self.search, *self.fixed, *(knob for row in self.rows for knob in row)}
+        for knob, domain in self.search.items():
+            for parent in domain.when:
+                if parent not in known or parent == knob:
+                    raise ValueError(f"search.{knob}.when.{parent}: not a knob of this study")
+        try:
+            graph = {knob: list(domain.when) for knob, domain in self.search.items()}
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = " -> ".join(error.args[1])
+            raise ValueError(f"search: conditions go in a circle: {circle}") from None
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({type(error).__name__})") from None
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where}: not TOML: {error}") from None
+
+
+def validated(tables: dict[str, Any], where: str) -> StudyFile:
+    try:
+        return StudyFile.model_validate(tables)
+    except ValidationError as error:
+        raise UserError(f"{where}: {one_line(error)}") from None

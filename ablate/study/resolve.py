@@ -1,0 +1,144 @@
+"""A study file and a budget -> the study that is run; every configuration it allows is valid."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from ablate.core.errors import UserError
+from ablate.core.validation import one_line
+from ablate.generate.settings import known_knobs
+from ablate.metrics.registry import METRICS
+from ablate.study.definition import Study
+from ablate.study.domain import Scalar
+from ablate.study.file import Budget, StudyFile, parse_toml, validated
+from ablate.study.methods import METHODS
+
+
+def parse(text: str, name: str, budget: str, where: str = "") -> Study:
+    """A study file's text -> the study of one budget."""
+    where = where or f"{name}.toml"
+    return resolve(validated(parse_toml(text, where), where), name, budget, where)
+
+
+def resolve(
+    file: StudyFile, name: str, budget: str, where: str, trials: int | None = None
+) -> Study:
+    """The study of one budget; every configuration it allows is valid."""
+    if budget not in file.budgets:
+        have = ", ".join(file.budgets)
+        raise UserError(f"{where}: budgets.{budget} is not there; the study has {have}")
+    chosen = file.budgets[budget]
+    if trials is not None:
+        chosen = chosen.model_copy(update={"trials": trials})
+    for knob in chosen.fixed:
+        if knob not in known_knobs() or knob in file.search:
+            raise UserError(
+                f"{where}: budgets.{budget}.fixed.{knob}: not a fixed knob of this study"
+            )
+    study = Study(
+        name=name,
+        budget=budget,
+        question=file.question,
+        bundle=chosen.bundle or file.bundle,
+        method=file.method,
+        seed=file.seed,
+        seeds=file.seeds[: chosen.seeds],
+        samples=chosen.samples,
+        trials=chosen.trials or 0,
+        reference=file.reference,
+        objectives=file.objectives,
+        fixed={**file.fixed, **chosen.fixed},
+        search=file.search,
+        rows=tuple({k: v for k, v in row.items() if k not in file.search} for row in file.rows),
+        rungs=_rungs(chosen, where),
+        constraints=file.constraints,
+        minutes=chosen.minutes,
+        evaluations=chosen.evaluations,
+        published=file.published,
+    )
+    if study.rungs and study.pruning_objective() is None:
+        pruning = ", ".join(name for name, metric in METRICS.items() if metric.prunes)
+        raise UserError(
+            f"{where}: budgets.{budget}.rungs: trials are pruned by one of {pruning} (and nfe);"
+            f" the objectives are {', '.join(o.metric for o in study.objectives)}"
+        )
+    study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
+    _check_space(study, where)
+    return study.model_copy(update={"trials": _total(study, chosen, where)})
+
+
+def _rungs(budget: Budget, where: str) -> tuple[int, ...]:
+    ascending = [*budget.rungs, budget.samples]
+    if any(a >= b for a, b in itertools.pairwise(ascending)):
+        raise UserError(
+            f"{where}: rungs {list(budget.rungs)} must rise towards samples = {budget.samples}"
+        )
+    return budget.rungs
+
+
+def _first(
+    study: Study, rows: Sequence[Mapping[str, Scalar]], where: str
+) -> Iterator[dict[str, Scalar]]:
+    """Each row's searched knobs; the rest of it must be what the study has fixed."""
+    for index, row in enumerate(rows):
+        place = f"{where}: first.{index}"
+        for knob, value in row.items():
+            if knob in study.search:
+                if not study.search[knob].contains(value):
+                    raise UserError(f"{place}.{knob} = {value!r} is not within search.{knob}")
+            elif study.fixed.get(knob) != value:
+                raise UserError(f"{place}.{knob} = {value!r} is neither searched nor fixed so")
+        chosen: dict[str, Scalar] = {}
+        for knob in study.order():
+            if not study.applies(knob, {**study.fixed, **chosen}):
+                continue
+            if knob not in row:
+                raise UserError(f"{place}: {knob} is missing")
+            chosen[knob] = row[knob]
+        yield chosen
+
+
+def _total(study: Study, budget: Budget, where: str) -> int:
+    """Trials in all; a grid's own number is the upper bound, and the default."""
+    if not METHODS[study.method].finite:
+        if budget.trials is None:
+            raise UserError(
+                f"{where}: budgets.{study.budget}.trials is missing; only a grid has its own"
+            )
+        return budget.trials
+    for knob, domain in study.search.items():
+        if domain.values() is None:
+            raise UserError(
+                f"{where}: search.{knob}: a grid needs choices, whole numbers or a step"
+            )
+    size = study.size()
+    return min(size, budget.trials or size)
+
+
+def _check_space(study: Study, where: str) -> None:
+    """Build the settings at every corner of the space, so that none can be refused later."""
+    used: set[str] = set()
+    for params in (*study.first, *study.corners()):
+        try:
+            settings = study.settings(params)
+        except ValidationError as error:
+            raise UserError(f"{where}: {one_line(error)} [{_spell(params)}]") from None
+        used |= settings.model_fields_set
+    for knob in study.fixed:
+        if knob not in used:
+            raise UserError(
+                f"{where}: fixed.{knob} = {study.fixed[knob]} applies to no configuration"
+            )
+    for knob in (*study.search, *(knob for row in study.rows for knob in row)):
+        if knob not in used:
+            place = "search" if knob in study.search else "rows"
+            raise UserError(f"{where}: {place}.{knob} applies to no configuration")
+
+
+def _spell(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} = {json.dumps(v)}" for k, v in params.items())

@@ -1,0 +1,123 @@
+"""Power-function averages of the weights over training (Karras et al. 2024, §3).
+
+One is followed step by step; a length chosen after training is put together from snapshots of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.core.errors import UserError
+
+TRACKED = (16.97, 6.94)
+"""gamma of the averages that snapshots are taken of: lengths of 5 % and 10 % of the run."""
+
+LONGEST = 0.28
+"""gamma = 0, the plain mean over the run, has length 1/√12 = 0.289."""
+
+
+class PowerEMA:
+    """After step t the average weighs step τ by τ^gamma: a constant share of the run, any length.
+
+    gamma = 16 remembers about the last 5 % of training, 7 about 10 %.
+    """
+
+    def __init__(self, model: nn.Module, gamma: float) -> None:
+        self.gamma = gamma
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        """Take in the weights after `step` steps (counted from 1)."""
+        keep = (1 - 1 / step) ** (self.gamma + 1)
+        current = [p.detach() for _, p in model.named_parameters()]
+        torch._foreach_lerp_(list(self.weights.values()), current, 1 - keep)
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        for name, value in self.weights.items():
+            value.copy_(weights[name])
+
+
+def length_of(gamma: float) -> float:
+    """sigma_rel = √((γ+1) / ((γ+2)² (γ+3))): the profile's standard deviation, of the run."""
+    return float(((gamma + 1) / ((gamma + 2) ** 2 * (gamma + 3))) ** 0.5)
+
+
+def gamma_of(length: float) -> float:
+    """The inverse: the positive root of (γ+2)² (γ+3) = (γ+1) / sigma_rel²."""
+    if not 0 < length <= LONGEST:
+        raise UserError(f"--ema-length {length:g}: must be above 0 and at most {LONGEST}")
+    t = length**-2
+    return float(np.roots([1, 7, 16 - t, 12 - t]).real.max())
+
+
+def profile(gamma: float, step: int, steps: int) -> Tensor:
+    """Shares of the weights after each of `steps` in the average after `step`: float64, [steps].
+
+    (τ^(γ+1) - (τ-1)^(γ+1)) / step^(γ+1), exactly what `PowerEMA` does; 0 after `step`.
+    """
+    at = (torch.arange(steps + 1, dtype=torch.float64) / step).clamp_max(1) ** (gamma + 1)
+    return at.diff()
+
+
+class Snapshot(NamedTuple):
+    gamma: float
+    step: int
+    weights: dict[str, Tensor]
+
+
+def coefficients(taken: list[tuple[float, int]], gamma: float, steps: int) -> Tensor:
+    """Of the snapshots (gamma, step) in the average of `gamma` after `steps` (§3.2).
+
+    Least squares between profiles, then scaled to a sum of 1: weights that do not change stay.
+    """
+    basis = torch.stack([profile(*one, steps) for one in taken], dim=1)  # [steps, snapshots]
+    wanted = profile(gamma, steps, steps)[:, None]
+    found: Tensor = torch.linalg.lstsq(basis, wanted, driver="gelsd").solution[:, 0]
+    return found / found.sum()
+
+
+class Snapshots:
+    """Two averages and copies of both at `count` even shares of the run; none if count is 0."""
+
+    def __init__(self, model: nn.Module, steps: int, count: int) -> None:
+        self.steps = steps
+        self.averages = [PowerEMA(model, gamma) for gamma in TRACKED] if count else []
+        self.moments = {-(-steps * (k + 1) // count) for k in range(count)}
+        self.taken: list[Snapshot] = []
+
+    def update(self, model: nn.Module, step: int) -> None:
+        for average in self.averages:
+            average.update(model, step)
+            if step in self.moments:
+                self.taken.append(Snapshot(average.gamma, step, _on_cpu(average.weights)))
+
+    def average(self, length: float) -> dict[str, Tensor]:
+        """The weights averaged over a length (sigma_rel) chosen now."""
+        x = coefficients([one[:2] for one in self.taken], gamma_of(length), self.steps).tolist()
+        pairs = list(zip(x, self.taken, strict=True))
+        return {
+            name: torch.stack([a * one.weights[name].double() for a, one in pairs])
+            .sum(0)
+            .to(value.dtype)
+            for name, value in self.taken[0].weights.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "averages": [average.weights for average in self.averages],
+            "taken": [list(one) for one in self.taken],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        for average, weights in zip(self.averages, state["averages"], strict=True):
+            average.load(weights)
+        self.taken = [Snapshot(g, step, _on_cpu(weights)) for g, step, weights in state["taken"]]
+
+
+def _on_cpu(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.to("cpu", copy=True) for name, value in weights.items()}

@@ -1,0 +1,237 @@
+"""From a dataset to the files that ship: train, measure, pack."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from ablate.core.errors import UserError
+from ablate.core.files import locked
+from ablate.core.provenance import versions
+from ablate.core.validation import one_line
+from ablate.core.workspace import Workspace
+from ablate.data.datasets import Dataset, load
+from ablate.data.registry import DATASETS, ClassifierRecipe
+from ablate.metrics.extractors.extractor import Extractor, extract, save_extractor
+from ablate.models import bundle as bundles
+from ablate.models.recipe import Recipe
+from ablate.nets.precondition import Model
+from ablate.training import checkpoint as checkpoints
+from ablate.training import distributed as parallel
+from ablate.training.classifier import train_classifier
+from ablate.training.loop import DEFAULTS, Options, StepNews, Trained, train
+from ablate.training.step import WarmStart
+
+MOST_IMAGES, MOST_BYTES = 5000, 2_880_000
+"""Of each split's features in a bundle, as float16. The protocol of a metric says how many."""
+
+
+def read_recipe(path: Path) -> Recipe:
+    try:
+        return Recipe.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
+    except ValidationError as error:
+        raise UserError(f"{path}: {one_line(error)}") from None
+
+
+def warm_start(path: Path, recipe: Recipe) -> WarmStart:
+    """The weights of a bundle, to start from those: of the same network, for the same images."""
+    bundle = bundles.read(path)
+    card, shape = bundle.card, load(recipe.dataset).shape
+    if card.shape != shape:
+        theirs, ours = ("×".join(map(str, sides)) for sides in (card.shape, shape))
+        raise UserError(f"--from {path}: for images of {theirs}, {recipe.dataset} has {ours}")
+    net, wanted = _network(card.recipe), _network(recipe)
+    if net != wanted or card.steps is not None:
+        told = "it is told k" if net == wanted else _difference(net, wanted)
+        raise UserError(f"--from {path}: another network than the recipe's ({told})")
+    return WarmStart(card.name, bundle.hash, bundle.model.net.state_dict())
+
+
+def _network(recipe: Recipe) -> dict[str, object]:
+    """What decides a network's weights and what they mean."""
+    return recipe.net.model_dump(exclude={"dropout"}) | {"objective": recipe.objective}
+
+
+def _difference(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
+    pairs = ((key, theirs.get(key), ours[key]) for key in ours)
+    return ", ".join(f"{key} = {a}, not {b}" for key, a, b in pairs if a != b)
+
+
+def make_options(
+    recipe: Recipe,
+    minutes: float | None,
+    start: str | None,
+    ema_length: float | None,
+    workspace: Workspace,
+) -> Options:
+    found = None if start is None else warm_start(bundles.find(start, workspace), recipe)
+    return Options(minutes, found, ema_length)
+
+
+@contextmanager
+def alone(checkpoint: Path, name: str) -> Iterator[bool]:
+    """One training of a name under a root; true in the first of the processes that share it."""
+    if parallel.rank() > 0:
+        yield False
+        return
+    with locked(checkpoint.with_suffix(".lock"), f"{name} is being trained"):
+        yield True
+
+
+def is_done(target: Path, checkpoint: Path, recipe: Recipe, options: Options, again: bool) -> bool:
+    """Is there nothing to do? A checkpoint is work to go on with, unless it has come to its end;
+    one at its end is kept for its snapshots, to pack another length of average."""
+    ended = checkpoint.exists() and checkpoints.is_finished(checkpoint)
+    if not target.exists() or (checkpoint.exists() and not ended):
+        return False
+    if again:
+        checkpoint.unlink(missing_ok=True)
+        return False
+    if ended and options.ema_length is not None:
+        return False
+    theirs = bundles.read_card(target).recipe.model_dump()
+    ours = recipe.model_dump() | ({"steps": theirs["steps"]} if options.minutes else {})
+    if theirs != ours:
+        what = _difference(theirs, ours)
+        raise UserError(f"{target} is of another recipe ({what}); --again replaces it")
+    if options.ema_length is not None:
+        raise UserError(
+            f"--ema-length {options.ema_length:g}: {target} is finished and {checkpoint}, with"
+            " its snapshots, is gone; --again trains anew"
+        )
+    return True
+
+
+def make_bundle(
+    name: str,
+    recipe: Recipe,
+    dataset: Dataset,
+    extractor: Extractor,
+    checkpoint: Path,
+    out: Path,
+    device: str = "cpu",
+    progress: Callable[[int, float], None] = lambda step, loss: None,
+    options: Options = DEFAULTS,
+    watch: Callable[[StepNews], None] | None = None,
+) -> Trained:
+    """Train (or go on training) by the recipe; the first of several processes writes the bundle."""
+    trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
+    if parallel.rank() == 0:
+        card = _card(name, dataset, extractor.hash, trained, options)
+        features = split_features(extractor, dataset)
+        bundles.write(out, card, trained.model.cpu(), trained.moments, features)
+    return trained
+
+
+def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
+    """Features of some images of each split: of so many thousand."""
+    splits = {"train": dataset.train, "heldout": dataset.heldout}
+    fit = MOST_BYTES // (2 * extractor.net.width)
+    most = min(MOST_IMAGES, fit - fit % 1000)
+    return {
+        split: extract(extractor, images.pixels[_order(len(images.pixels))[:most]])
+        for split, images in splits.items()
+    }
+
+
+def _order(count: int) -> torch.Tensor:
+    """In which images of a split are taken to stand for it: the same every time."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))
+
+
+def _command(name: str, options: Options) -> str:
+    flags = {
+        "--minutes": options.minutes,
+        "--from": options.start and options.start.name,
+        "--ema-length": options.ema_length,
+    }
+    given = [f" {flag} {value}" for flag, value in flags.items() if value is not None]
+    return f"ablate train {name}" + "".join(given)
+
+
+def _card(
+    name: str, dataset: Dataset, extractor_hash: str, trained: Trained, options: Options
+) -> bundles.Card:
+    recipe, start = trained.recipe, options.start
+    more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
+    more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
+    provenance = provenance_of(_command(name, options), trained.model, trained.heldout_error)
+    return card_of(name, dataset, recipe, extractor_hash, recipe.noise_range(), provenance | more)
+
+
+def provenance_of(
+    command: str, model: Model, heldout_error: Mapping[float, float]
+) -> dict[str, Any]:
+    return {
+        "command": command,
+        "parameters": sum(p.numel() for p in model.net.parameters()),
+        "heldout_error": {str(s): error for s, error in heldout_error.items()},
+        "versions": versions(),
+    }
+
+
+def card_of(
+    name: str,
+    dataset: Dataset,
+    recipe: Recipe,
+    extractor_hash: str,
+    known: tuple[float, float],
+    provenance: dict[str, Any],
+    steps: bundles.Steps | None = None,
+) -> bundles.Card:
+    """Of a network that knows the noise levels from `known[0]` to `known[1]`."""
+    return bundles.Card(
+        format=bundles.FORMAT,
+        name=name,
+        dataset=dataset.name,
+        dataset_hash=dataset.hash(),
+        shape=dataset.shape,
+        s_min=known[0],
+        s_max=known[1],
+        recipe=recipe,
+        extractor=extractor_hash,
+        licence=dataset.licence,
+        note=dataset.note,
+        steps=steps,
+        provenance=provenance,
+    )
+
+
+def classifier_recipe(dataset: str, epochs: int | None = None) -> ClassifierRecipe:
+    recipe = DATASETS[dataset].classifier
+    return recipe if epochs is None else recipe._replace(epochs=epochs)
+
+
+def make_extractor(
+    dataset_name: str,
+    out: Path,
+    epochs: int | None = None,
+    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+) -> float:
+    """Train the dataset's classifier and write it; returns its held-out accuracy."""
+    dataset = load(dataset_name)
+    recipe = classifier_recipe(dataset_name, epochs)
+    trained = train_classifier(dataset, recipe, progress=progress)
+    card = {
+        "net": {
+            "channels": dataset.shape[0],
+            "classes": trained.net.head.out_features,
+            "widths": recipe.widths,
+            "patch": recipe.patch,
+        },
+        "dataset": dataset.name,
+        "dataset_hash": dataset.hash(),
+        "accuracy": trained.accuracy,
+        "command": f"ablate train-features {dataset_name}",
+        "versions": versions(),
+    }
+    save_extractor(out, trained.net, card)
+    return trained.accuracy

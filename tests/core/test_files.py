@@ -1,0 +1,109 @@
+"""Files that are whole or not there, even when the writer is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ablate.core.files import whole_file
+
+OLD, NEW = b"old" * 1000, b"new" * 5000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "folder" / "file.bin"
+    with whole_file(path) as scratch:
+        scratch.write_bytes(OLD)
+    return path
+
+
+def beside(path: Path) -> list[str]:
+    return [other.name for other in path.parent.iterdir()]
+
+
+def test_content_appears_at_the_end_and_not_before(path: Path):
+    with whole_file(path) as scratch:
+        scratch.write_bytes(NEW)
+        assert scratch.parent == path.parent  # a rename is one step within a file system only
+        assert path.read_bytes() == OLD
+    assert path.read_bytes() == NEW
+    assert beside(path) == ["file.bin"]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_failed_block_leaves_the_old_content(path: Path, error):
+    def fail() -> None:
+        with whole_file(path) as scratch:
+            scratch.write_bytes(NEW[:100])
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert path.read_bytes() == OLD
+    assert beside(path) == ["file.bin"]
+
+
+def test_a_failed_block_leaves_no_new_file(tmp_path: Path):
+    def fail() -> None:
+        with whole_file(tmp_path / "new.bin") as scratch:
+            scratch.write_bytes(NEW)
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scratch_of_a_file_that_the_writer_replaced(path: Path):
+    """Libraries that write by renaming their own scratch file over ours are fine too."""
+    with whole_file(path) as scratch:
+        other = scratch.with_name("other")
+        other.write_bytes(NEW)
+        other.replace(scratch)
+    assert path.read_bytes() == NEW
+    assert beside(path) == ["file.bin"]
+
+
+def test_two_writers_do_not_share_a_scratch_file(path: Path):
+    with whole_file(path) as first, whole_file(path) as second:
+        assert first != second
+        first.write_bytes(OLD)
+        second.write_bytes(NEW)
+    assert path.read_bytes() == OLD  # the inner block ends first; the outer one has the last word
+    assert beside(path) == ["file.bin"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from ablate.core.files import whole_file
+
+with whole_file(Path(sys.argv[1])) as scratch:
+    with scratch.open("wb") as file:
+        file.write(b"new" * 100)
+        file.flush()
+        print("half", flush=True)
+        sys.stdin.read()  # until killed
+"""
+
+
+def test_a_killed_writer_leaves_the_old_content(path: Path):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with writer:
+        assert writer.stdout.readline() == b"half\n"
+        writer.kill()
+        assert writer.wait(30) == -signal.SIGKILL
+    assert path.read_bytes() == OLD
+    # what a kill leaves is hidden, and in nobody's way: the next writer has a name of its own
+    assert all(name == "file.bin" or name.startswith(".file.bin.") for name in beside(path))
+    with whole_file(path) as scratch:
+        scratch.write_bytes(NEW)
+    assert path.read_bytes() == NEW

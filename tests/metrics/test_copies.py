@@ -1,0 +1,125 @@
+"""Planted copies are found, mirrored ones too; held-out images are not taken for such."""
+
+from __future__ import annotations
+
+import pytest
+import scipy.stats
+import torch
+from torch import Tensor
+
+from ablate.metrics.copies import find_copies, make_control
+from ablate.metrics.neighbours import nearest
+from tests.support.beds import normal
+
+SIZE = (3, 6, 6)
+
+
+def images(count: int, seed: int) -> Tensor:
+    """Structured: few directions and a little of all, as images are."""
+    low = normal((count, 12), seed) @ normal((12, 108), 99)
+    return (low + 0.5 * normal((count, 108), seed + 1)).float().view(count, *SIZE)
+
+
+TRAIN, HELDOUT, FRESH = images(800, 0), images(300, 2), images(200, 4)
+
+
+def flat(x: Tensor) -> Tensor:
+    return x.flatten(1)
+
+
+def look(samples: Tensor, mirrored: bool = False):
+    mirror = flat(samples.flip(3)) if mirrored else None
+    control = make_control(flat(TRAIN), flat(HELDOUT))
+    return find_copies(flat(samples), flat(TRAIN), control, mirror=mirror)
+
+
+def test_fresh_images_are_not_suspect():
+    """As near to the training set as held-out ones, to within three standard errors."""
+    found = look(FRESH)
+    assert found.suspects == []
+    assert abs(found.closer.value - 0.5) < 3 * found.closer.estimate.error
+    assert abs(found.c_t) < 3
+    assert found.authentic.value == pytest.approx(found_by_hand(FRESH), abs=1e-12)
+
+
+def found_by_hand(samples: Tensor) -> float:
+    """AuthPct: d(sample, nearest) above d(that one, its own nearest other)."""
+    table = torch.cdist(flat(samples).double(), flat(TRAIN).double())
+    among = torch.cdist(flat(TRAIN).double(), flat(TRAIN).double()).fill_diagonal_(torch.inf)
+    distance, index = table.min(1)
+    return float((distance > among.min(1).values[index]).double().mean())
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_planted_copies_are_found(mirrored: bool):
+    """A little noise does not hide them, nor does a mirror where the dataset is mirrored."""
+    samples = FRESH.clone()
+    planted = TRAIN[[5, 77, 300]] + 0.01 * images(3, 8)
+    samples[[10, 50, 150]] = planted.flip(3) if mirrored else planted
+    found = look(samples, mirrored)
+    assert sorted(found.suspects) == [10, 50, 150]
+    assert found.samples.indices[[10, 50, 150], 0].tolist() == [5, 77, 300]
+    if mirrored:
+        assert look(samples).suspects == []
+
+
+def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too():
+    """Images that come either way round: two looks come nearer than one, so what is held against
+    held-out images has one look, as these have."""
+
+    def either_way(images: Tensor) -> Tensor:
+        return flat(torch.cat([images[::2], images[1::2].flip(3)]))
+
+    train, heldout = either_way(TRAIN), either_way(HELDOUT)
+    samples = torch.cat([FRESH[::2], FRESH[1::2].flip(3)])
+    control = make_control(train, heldout)
+    found = find_copies(flat(samples), train, control, mirror=flat(samples.flip(3)))
+    assert found.suspects == []
+    assert abs(found.c_t) < 3
+    assert abs(found.closer.value - 0.5) < 3 * found.closer.estimate.error
+    assert float(found.samples.distances[:, 0].mean()) < float(found.distances.mean())
+
+
+def test_a_generator_that_copies_is_told_by_the_statistics():
+    copies = TRAIN[:200] + 0.05 * images(200, 8)
+    found = look(copies)
+    assert found.c_t < -3
+    assert found.closer.value > 0.99
+    assert found.authentic.value < 0.05
+    assert len(found.suspects) == 200
+    far = look(FRESH * 3)
+    assert far.c_t > 3
+    assert far.closer.value < 0.05
+
+
+def test_the_z_score_is_scipys():
+    found = look(FRESH)
+    mine = found.samples.distances[:, 0].double().numpy()
+    theirs = found.heldout.double().numpy()
+    u, p = scipy.stats.mannwhitneyu(mine, theirs, use_continuity=False, method="asymptotic")
+    assert found.closer.value == pytest.approx(1 - u / (len(mine) * len(theirs)), abs=1e-9)
+    assert 2 * scipy.stats.norm.sf(abs(found.c_t)) == pytest.approx(p, rel=1e-6)
+
+
+def test_neighbours_come_in_order_and_are_true():
+    found = look(FRESH)
+    expected = nearest(flat(FRESH), flat(TRAIN), 10)
+    assert torch.equal(found.samples.indices, expected.indices)
+    assert found.samples.distances.shape == (200, 10)
+    assert bool((found.samples.distances.diff(dim=1) >= 0).all())
+
+
+def test_errors_are_those_of_a_share_and_of_two_samples():
+    """A share p of n has the error √(p (1 - p)/(n - 1)), P(a < b) DeLong's, by his sums."""
+    found = look(FRESH)
+    measured = found.measured()
+    share = found.authentic.value
+    expected = (share * (1 - share) / (len(FRESH) - 1)) ** 0.5
+    assert measured["authentic"].estimate.error == pytest.approx(expected, rel=1e-9)
+    a, b = found.samples.distances[:, 0], found.heldout
+    less = (a[:, None] < b[None, :]).double()
+    expected = float((less.mean(1).var() / len(a) + less.mean(0).var() / len(b)).sqrt())
+    assert measured["closer"].estimate.error == pytest.approx(expected, rel=1e-9)
+    named = found.values("pixel")
+    assert named["nn_pixel_authentic"] == share
+    assert named["nn_pixel_suspects"] == 0

@@ -1,0 +1,124 @@
+"""Random numbers by sample: those of sample i of seed r depend on (r, i) alone, bit by bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.stats import kstest
+from torch import Tensor
+
+from ablate.diffusion.grids import geometric, plan
+from ablate.diffusion.processes import GBM
+from ablate.samplers.drive import drive
+from ablate.samplers.noise import CHUNK, StepNoise, start_numbers, stream
+from ablate.samplers.registry import SAMPLERS
+from tests.support.beds import P_FOUR
+
+STEPS = 2 * CHUNK + 3  # over two refills
+
+
+def steps(seed: int, indices: list[int], shape=(3, 5), count: int = STEPS) -> Tensor:
+    """z of the first `count` steps, [count, B, *shape]."""
+    noise = StepNoise(seed, indices, shape)
+    return torch.stack([noise(j) for j in range(count)])
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_starts_do_not_depend_on_the_batch(size):
+    indices = list(range(64))
+    u, z = start_numbers(5, indices, 27)
+    parts = [start_numbers(5, indices[i : i + size], 27) for i in range(0, 64, size)]
+    assert torch.equal(torch.cat([part[0] for part in parts]), u)
+    assert torch.equal(torch.cat([part[1] for part in parts]), z)
+
+
+def test_starts_do_not_depend_on_the_order():
+    order = [9, 2, 40, 3, 2]
+    u, z = start_numbers(5, list(range(64)), 27)
+    u_mixed, z_mixed = start_numbers(5, order, 27)
+    assert torch.equal(u_mixed, u[order])
+    assert torch.equal(z_mixed, z[order])
+
+
+@pytest.mark.parametrize("size", [1, 7, 32])
+def test_step_noise_does_not_depend_on_the_batch(size):
+    indices = list(range(32))
+    whole = steps(5, indices)
+    parts = [steps(5, indices[i : i + size]) for i in range(0, 32, size)]
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+
+
+def test_step_noise_does_not_depend_on_the_order():
+    order = [9, 2, 30, 3]
+    assert torch.equal(steps(5, order), steps(5, list(range(32)))[:, order])
+
+
+@pytest.mark.parametrize("count", [1, CHUNK - 1, CHUNK, CHUNK + 1])
+def test_step_noise_has_prefixes(count):
+    """Step j of sample i is the same however many steps a configuration takes."""
+    assert torch.equal(steps(5, [0, 4], count=count), steps(5, [0, 4])[:count])
+
+
+def test_noise_handed_out_is_not_overwritten():
+    noise = StepNoise(5, [0], (3,))
+    first = noise(0)
+    kept = first.clone()
+    for j in range(1, CHUNK + 1):
+        noise(j)
+    assert torch.equal(first, kept)
+
+
+def test_no_two_streams_are_alike():
+    """By seed, sample, step and purpose; 11/1 and 1/11 are not to collide either."""
+    draws = [
+        torch.randn(4, generator=stream(seed, index, purpose))
+        for seed in (0, 1, 11, 111)
+        for index in (0, 1, 11, 111)
+        for purpose in ("start", "steps")
+    ]
+    assert len(torch.stack(draws).unique(dim=0)) == 32
+    z = steps(5, [0, 1]).flatten(0, 1)
+    assert len(z.unique(dim=0)) == 2 * STEPS
+
+
+def test_noise_is_normal_and_u_uniform():
+    u, z = start_numbers(7, range(2_000), 20)
+    assert kstest(u.numpy(), "uniform").pvalue > P_FOUR
+    assert kstest(z.flatten().numpy(), "norm").pvalue > P_FOUR
+    assert kstest(steps(7, list(range(200)), (3, 3)).flatten().numpy(), "norm").pvalue > P_FOUR
+
+
+def test_noise_is_uncorrelated_between_samples_and_steps():
+    """n products of independent standard normals have the mean 0 ± 1/√n."""
+    z = steps(8, list(range(40)), (25,))  # [STEPS, 40, 25]
+    for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[..., 1:], z[..., :-1])):
+        assert abs(float((a * b).mean())) < 4 / a.numel() ** 0.5
+
+
+def test_noise_leaves_the_global_rng_alone():
+    before = torch.get_rng_state()
+    start_numbers(1, [0, 1], 4)
+    steps(1, [0, 1])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samples_do_not_depend_on_the_batch(name):
+    """Start, noise, every kernel and the driver, in the float32 of a study, bit by bit."""
+    process, shape = GBM(0.8), (3, 3, 3)  # 27 pixels: rows lie at odd addresses
+    levels = plan(process, geometric(process, 20, 0.02))
+
+    def denoiser(y: Tensor, s: float) -> Tensor:
+        return 0.3 + torch.tanh(y - 0.3) * (0.05 / (0.05 + s**2))
+
+    def draw(indices: range) -> Tensor:
+        z = start_numbers(3, indices, 27)[1]
+        start = (0.3 + levels[0].s * z).view(-1, *shape)
+        noise = StepNoise(3, indices, shape)
+        return drive(SAMPLERS[name].step, denoiser, start, levels, noise).x
+
+    whole = draw(range(64))
+    assert bool(whole.isfinite().all())
+    for size in (1, 7):
+        apart = [draw(range(i, min(i + size, 64))) for i in range(0, 64, size)]
+        assert torch.equal(torch.cat(apart), whole)

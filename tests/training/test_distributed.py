@@ -1,0 +1,154 @@
+"""Two processes by torchrun are one process: same batch, same losses, nearly the same weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ablate.core.errors import UserError
+from ablate.data.datasets import Dataset, to_unit_interval_plus_one
+from ablate.diffusion.moments import fit_moments
+from ablate.models.bundle import build_model
+from ablate.models.recipe import Recipe
+from ablate.nets.config import Net
+from ablate.training import distributed as parallel
+from ablate.training.loop import train
+
+STEPS = 8
+
+WORKER = """
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from ablate.training import distributed as parallel
+from ablate.data.datasets import load
+from ablate.models.recipe import Recipe
+from ablate.training.loop import Options, train
+
+torch.set_num_threads(1)
+recipe, folder = Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2])
+stop = int(sys.argv[3])
+
+
+def watch(news):
+    with (folder / f"{parallel.rank()}.txt").open("a") as told:
+        print(json.dumps([parallel.size(), len(news.losses), news.step, news.loss]), file=told)
+    if news.step == stop:
+        raise SystemExit(0)
+
+
+with parallel.joined("cpu"):
+    options = Options(due=lambda step: step % 3 == 0)
+    checkpoint = folder / f"of-{parallel.rank()}.pt"
+    trained = train(recipe, load("digits"), checkpoint, options=options, watch=watch)
+    weights = trained.model.net.state_dict()
+    torch.save(weights, folder / f"weights-{parallel.rank()}.pt")
+"""
+
+
+def by_torchrun(recipe: Recipe, folder: Path, stop: int = 0) -> None:
+    script = folder / "worker.py"
+    script.write_text(WORKER)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    launch += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    command = [sys.executable, *launch, str(script), recipe.model_dump_json(), str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [*command, str(stop)], env=environment, capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    """Without dropout: the masks of half a batch are not half of the masks of a batch."""
+    sizes = {"steps": STEPS, "batch": 32, "warmup": 3, "rate": 3e-3, "rank": 64, "class_rank": 4}
+    return Recipe(dataset="digits", net=Net(widths=(8,), blocks=1), **sizes)
+
+
+WITHOUT_EFFECT = {
+    *("stem.bias", "attention.out.bias"),
+    *("bottom.0.conv_in.bias", "bottom.0.conv_out.bias"),
+}
+
+
+def untrained(recipe: Recipe, digits: Dataset) -> dict[str, torch.Tensor]:
+    moments = fit_moments(
+        to_unit_interval_plus_one(digits.train.pixels), digits.train.labels, 64, 4
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return build_model(digits.shape, recipe, moments.everything).net.state_dict()
+
+
+def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path):
+    """Gradients are sums of the same 32 images' in another order: float32, some 1e-6 of their
+    size (20 roundings). An update has the rate's size whatever the gradient's, and Muon magnifies
+    small singular values by up to 3.44^5 = 500; so the weights differ by less than 500e-6 of the
+    way they went. Biases in front of a norm of one channel a group have no gradient but rounding,
+    which AdamW scales up: they go anywhere within the sum of the rates, to no effect.
+
+    Stopped after step 5 and taken up: the first one's checkpoint is all there is on disk, the
+    second process gets its state from there.
+    """
+    losses: list[float] = []
+    start = untrained(recipe, digits)
+    alone = train(
+        recipe, digits, tmp_path / "alone.pt", progress=lambda _, loss: losses.append(loss)
+    ).model.net.state_dict()
+    by_torchrun(recipe, tmp_path, stop=5)
+    by_torchrun(recipe, tmp_path)
+    told = [
+        [json.loads(line) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()]
+        for rank in (0, 1)
+    ]
+    assert told[0] == told[1]
+    order = [1, 2, 3, 4, 5, 4, 5, 6, 7, 8]  # from the checkpoint after step 3
+    assert [row[:3] for row in told[0]] == [[2, 32, step] for step in order]
+    found = [loss for *_, loss in told[0]]
+    assert found[0] == pytest.approx(losses[0], rel=1e-6)  # before any update
+    assert found == pytest.approx([losses[step - 1] for step in order], rel=1e-4)
+    first, second = (
+        torch.load(tmp_path / f"weights-{rank}.pt", weights_only=True) for rank in (0, 1)
+    )
+    for name, value in alone.items():
+        assert torch.equal(first[name], second[name]), name  # they cannot drift apart
+        apart = (first[name] - value).abs()
+        if name in WITHOUT_EFFECT:
+            assert float(apart.max()) < 2 * recipe.rate * STEPS, name
+        else:
+            way = float((value - start[name]).norm())
+            assert float(apart.norm()) < 500e-6 * way, name
+    assert (tmp_path / "of-0.pt").exists()
+    assert not (tmp_path / "of-1.pt").exists()  # the first alone writes
+
+
+def test_without_torchrun_there_is_one_process():
+    values = torch.arange(3.0)
+    with parallel.joined("cpu") as device:
+        assert device == "cpu"
+        assert (parallel.size(), parallel.rank()) == (1, 0)
+        assert parallel.share(7) == slice(0, 7)
+        assert parallel.gathered(values) is values
+        assert parallel.agreed({"a": 1}) == {"a": 1}
+
+
+def test_shares_are_disjoint_and_whole(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(parallel, "size", lambda: 4)
+    seen: list[int] = []
+    for rank in range(4):
+        monkeypatch.setattr(parallel, "rank", lambda rank=rank: rank)
+        seen += range(12)[parallel.share(12)]
+    assert seen == list(range(12))
+    parallel.check_batch(12)
+    with pytest.raises(UserError, match="batch = 10 cannot be shared equally by 4"):
+        parallel.check_batch(10)
