@@ -103,18 +103,18 @@ def folder(module: str) -> str:
     return module.split(".")[0]
 
 
-def test_every_folder_has_a_rule():
+def test_every_folder_has_a_rule() -> None:
     assert set(RULES) == {folder(module) for module in modules()}
 
 
-def test_rules_name_only_folders_above():
+def test_rules_name_only_folders_above() -> None:
     order = list(RULES)
     for name, allowed in RULES.items():
         assert all(order.index(other) < order.index(name) for other in allowed.split()), name
 
 
 @every_module
-def test_a_folder_imports_what_its_rule_allows(module: str):
+def test_a_folder_imports_what_its_rule_allows(module: str) -> None:
     assert own(module) <= set(modules()), "a module that is not there"
     allowed = {*RULES[folder(module)].split(), folder(module)}
     beyond = {other for other in own(module) if folder(other) not in allowed}
@@ -122,7 +122,7 @@ def test_a_folder_imports_what_its_rule_allows(module: str):
 
 
 @every_module
-def test_no_circles(module: str):
+def test_no_circles(module: str) -> None:
     """Modules of a folder may import each other; not in a circle, at any length."""
     assert module not in reached(own(module))
 
@@ -140,27 +140,27 @@ def within(*folders: str) -> pytest.MarkDecorator:
 
 
 @within("diffusion", "samplers")
-def test_maths_knows_torch_and_numpy_only(module: str):
+def test_maths_knows_torch_and_numpy_only(module: str) -> None:
     assert foreign(module) - sys.stdlib_module_names <= {"torch", "numpy"}
 
 
 @within("results")
-def test_results_stand_on_the_standard_library(module: str):
+def test_results_stand_on_the_standard_library(module: str) -> None:
     assert foreign(module) <= sys.stdlib_module_names
 
 
 @within("core")
-def test_core_knows_torch_and_pydantic_at_most(module: str):
+def test_core_knows_torch_and_pydantic_at_most(module: str) -> None:
     assert foreign(module) - sys.stdlib_module_names <= {"torch", "pydantic"}
 
 
 @pytest.mark.parametrize("library", HOMES)
-def test_libraries_with_one_home(library: str):
+def test_libraries_with_one_home(library: str) -> None:
     users = {module for module in modules() if library in foreign(module)}
     assert users == HOMES[library]
 
 
-def test_reports_are_made_without_what_made_the_numbers():
+def test_reports_are_made_without_what_made_the_numbers() -> None:
     """From MLflow's record alone; not even through another module of ours."""
     report = {module for module in modules() if module.startswith("report.")}
     assert len(report) > 3
@@ -171,7 +171,7 @@ def test_reports_are_made_without_what_made_the_numbers():
 
 
 @every_module
-def test_modules_are_named_for_what_they_do(module: str):
+def test_modules_are_named_for_what_they_do(module: str) -> None:
     assert not set(module.split(".")) & {"utils", "util", "helpers", "helper", "misc", "common"}
 
 
@@ -187,7 +187,7 @@ def unseeded(call: ast.Call) -> bool:
 
 
 @every_module
-def test_no_global_random_numbers(module: str):
+def test_no_global_random_numbers(module: str) -> None:
     path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     assert "random" not in imports(module)
     calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
@@ -207,7 +207,7 @@ print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 """
 
 
-def test_help_is_quick_to_import():
+def test_help_is_quick_to_import() -> None:
     """Nothing heavy is loaded for it: this is what makes it answer at once."""
     done = subprocess.run(
         [sys.executable, "-c", HELP], capture_output=True, text=True, check=True, timeout=60
@@ -222,7 +222,7 @@ def test_help_is_quick_to_import():
 # --- the checks themselves ----------------------------------------------------------------------
 
 
-def test_every_way_to_import_is_seen():
+def test_every_way_to_import_is_seen() -> None:
     text = """
 import mlflow.tracking
 from ablate import __version__
@@ -268,12 +268,12 @@ if TYPE_CHECKING:
         ("torch.zeros(3)", False),
     ],
 )
-def test_unseeded_calls_are_seen(call: str, expected: bool):
+def test_unseeded_calls_are_seen(call: str, expected: bool) -> None:
     calls = [node for node in ast.walk(ast.parse(call)) if isinstance(node, ast.Call)]
     assert any(map(unseeded, calls)) == expected
 
 
-def test_known_edges_are_found():
+def test_known_edges_are_found() -> None:
     assert {"models.bundle", "training.optimiser", "models.recipe"} <= own("training.step")
     assert "torch" in foreign("training.loop")
     assert {"core.files", "diffusion.moments", "models.recipe"} <= reached({"training.loop"})

@@ -15,7 +15,7 @@ from tests.support.records import study
 from tests.support.studies import Quiet, ablate, make_root, setup_of
 
 
-def test_studies_measured_alike_are_one_ranking():
+def test_studies_measured_alike_are_one_ranking() -> None:
     first, second = study(), study()._replace(name="other")
     both = joined([first, second])
     assert len(both.trials) == 2 * len(first.trials)
@@ -26,7 +26,7 @@ def test_studies_measured_alike_are_one_ranking():
     assert f"other: {next(iter(first.baselines))}" in both.baselines
 
 
-def test_studies_measured_otherwise_are_refused():
+def test_studies_measured_otherwise_are_refused() -> None:
     first = study()
     more = {**first.protocols["kid"], "samples": 99, "hash": "beef"}
     second = first._replace(name="other", protocols={**first.protocols, "kid": more})
@@ -38,7 +38,7 @@ def test_studies_measured_otherwise_are_refused():
     assert "hash" not in str(caught.value)
 
 
-def test_studies_that_seek_different_things_are_refused():
+def test_studies_that_seek_different_things_are_refused() -> None:
     first = study()
     second = first._replace(name="other", objectives=[Objective("recall", "maximize")])
     with pytest.raises(UserError, match="recall maximize"):
@@ -52,7 +52,7 @@ def measured(tiny_bundle, tmp_path) -> tuple[Setup, Workspace]:
     return setup, workspace
 
 
-def test_the_command_ranks_and_refuses(measured: tuple[Setup, Workspace]):
+def test_the_command_ranks_and_refuses(measured: tuple[Setup, Workspace]) -> None:
     _, workspace = measured
     text = (workspace.root / "studies" / "tiny.toml").read_text()
     (workspace.root / "studies" / "more.toml").write_text(
@@ -68,7 +68,9 @@ def test_the_command_ranks_and_refuses(measured: tuple[Setup, Workspace]):
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
-def test_a_cell_measured_otherwise_than_its_study_is_not_ranked(measured: tuple[Setup, Workspace]):
+def test_a_cell_measured_otherwise_than_its_study_is_not_ranked(
+    measured: tuple[Setup, Workspace],
+) -> None:
     setup, workspace = measured
     client, before = MlflowClient(workspace.tracking_uri), Reader(workspace).latest("tiny")
     assert before is not None

@@ -81,7 +81,9 @@ def _answers(address: str) -> bool:
         return False
 
 
-def test_the_ui_shows_the_study_its_trials_and_their_images(browser: Any, ui: str, root: Path):
+def test_the_ui_shows_the_study_its_trials_and_their_images(
+    browser: Any, ui: str, root: Path
+) -> None:
     client = MlflowClient(Workspace(root).tracking_uri)
     experiment = client.get_experiment_by_name("tiny").experiment_id
     browser.get(f"{ui}/#/experiments/{experiment}/runs")
@@ -105,7 +107,7 @@ def widths(browser: Any) -> list[int]:
     return found
 
 
-def test_the_report_opens_offline(browser: Any, root: Path):
+def test_the_report_opens_offline(browser: Any, root: Path) -> None:
     ablate(root, "report", "tiny")
     browser.get((root / "reports" / "tiny" / "index.html").as_uri())
     assert "Does it run?" in browser.page_source

@@ -18,7 +18,7 @@ COMMANDS = [
 ]
 
 
-def test_help_has_an_example(tmp_path: Path):
+def test_help_has_an_example(tmp_path: Path) -> None:
     for name in COMMANDS:
         text = ablate(tmp_path, *name.split(), "--help").stdout
         assert f"Example: ablate {name}" in text
@@ -62,7 +62,7 @@ def test_a_mistake_is_one_line_with_code_2(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     """In this process: sixteen would import torch sixteen times."""
     monkeypatch.setattr(sys, "argv", ["ablate", "--root", str(tmp_path), *arguments])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -77,7 +77,7 @@ def test_a_mistake_is_one_line_with_code_2(
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_data_and_bundles_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_and_bundles_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABLATE_DATA", str(tmp_path))
     listed = ablate(tmp_path, "data").stdout
     assert "1438 training and 359 held-out images" in listed
@@ -86,14 +86,14 @@ def test_data_and_bundles_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert '"dataset": "digits"' in ablate(tmp_path, "bundle", "show", "digits").stdout
 
 
-def test_a_bundle_is_sampled_beside_its_yardsticks(tmp_path: Path):
+def test_a_bundle_is_sampled_beside_its_yardsticks(tmp_path: Path) -> None:
     printed = ablate(tmp_path, "bundle", "sample", "digits", "--samples", "32").stdout
     assert "17 network evaluations" in printed
     assert "held-out images" in printed
     assert (tmp_path / "reports" / "bundles" / "digits.png").stat().st_size > 1000
 
 
-def test_list_and_show_work_anywhere(tmp_path: Path):
+def test_list_and_show_work_anywhere(tmp_path: Path) -> None:
     listed = ablate(tmp_path, "list").stdout
     assert "digits-adls" in listed
     assert "not run" in listed

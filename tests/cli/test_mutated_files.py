@@ -121,7 +121,7 @@ seen: set[int] = set()
 @given(changes=CHANGES)
 def test_a_mutated_file_is_planned_or_refused_in_one_line(
     changes: list[Any], root: Path, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
     (root / "studies" / "tiny.toml").write_text(_toml(mutated(changes)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plan, "probe", lambda setup: Speed(0.01, 0.001, 0.1))
@@ -138,6 +138,6 @@ def test_a_mutated_file_is_planned_or_refused_in_one_line(
         assert "network evaluations" in said.out
 
 
-def test_both_were_seen():
+def test_both_were_seen() -> None:
     """The test above would be worthless if every file were refused."""
     assert seen == {0, 2}

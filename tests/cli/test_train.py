@@ -81,7 +81,7 @@ def weights_of(root: Path) -> dict[str, torch.Tensor]:
 # --- finished, again, alone ---------------------------------------------------------------------
 
 
-def test_a_finished_training_says_so_unless_asked_again(root: Path, command: Command):
+def test_a_finished_training_says_so_unless_asked_again(root: Path, command: Command) -> None:
     code, out, _ = command()
     assert code == 0
     assert "images/s" in out
@@ -101,7 +101,7 @@ def test_a_finished_training_says_so_unless_asked_again(root: Path, command: Com
     assert "--again" in err
 
 
-def test_one_training_at_a_time(root: Path, command: Command):
+def test_one_training_at_a_time(root: Path, command: Command) -> None:
     lock = root / "mlruns" / "training" / "tiny.lock"
     with locked(lock, "tiny"):
         code, _, err = command()
@@ -133,7 +133,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_in_one_line(
     root: Path,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     path = root / "studies" / "train" / "tiny.toml"
     path.write_text(path.read_text().replace(old, new))
     monkeypatch.setattr(training, "fit_moments", None)  # nothing expensive has begun
@@ -154,7 +154,9 @@ def test_a_recipe_that_cannot_be_trained_is_refused_in_one_line(
         (["--from", "digits"], "another network than the recipe's (widths = (32, 64), not (8,)"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(arguments: list[str], words: str, command: Command):
+def test_options_that_make_no_sense_are_refused(
+    arguments: list[str], words: str, command: Command
+) -> None:
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
@@ -166,7 +168,7 @@ def test_options_that_make_no_sense_are_refused(arguments: list[str], words: str
 
 def test_minutes_decide_the_steps_and_a_resume_keeps_them(
     root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """A clock that ticks once a reading: a timed step reads it once and lasts 0.5 s. Of the 30
     seconds 20 steps take 10, so that 40 are left; the weights are those of a recipe of 40."""
     write_recipe(root, steps=1000)
@@ -203,7 +205,7 @@ def test_minutes_decide_the_steps_and_a_resume_keeps_them(
 # --- averages of a length chosen afterwards -----------------------------------------------------
 
 
-def test_a_length_can_be_chosen_after_training(root: Path, command: Command):
+def test_a_length_can_be_chosen_after_training(root: Path, command: Command) -> None:
     """The checkpoint with its snapshots stays; the default average is as without them, another
     length is packed without training, and the tracked one comes back as it was tracked."""
     assert command()[0] == 0
@@ -226,7 +228,7 @@ def test_a_length_can_be_chosen_after_training(root: Path, command: Command):
 # --- warm start ---------------------------------------------------------------------------------
 
 
-def test_a_warm_start_takes_the_bundles_weights(root: Path, command: Command):
+def test_a_warm_start_takes_the_bundles_weights(root: Path, command: Command) -> None:
     assert command()[0] == 0
     first = bundles.read(bundle_of(root))
     (root / "first.safetensors").write_bytes(bundle_of(root).read_bytes())
@@ -237,7 +239,9 @@ def test_a_warm_start_takes_the_bundles_weights(root: Path, command: Command):
     assert any(not torch.equal(*pair) for pair in pairs)
 
 
-def test_a_warm_start_begins_where_the_weights_are(digits, tiny_recipe: Recipe, tmp_path: Path):
+def test_a_warm_start_begins_where_the_weights_are(
+    digits, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
     """A rate as good as zero leaves them there."""
     trained = train(tiny_recipe, digits, tmp_path / "a.pt").model.net.state_dict()
     recipe = tiny_recipe.model_copy(update={"rate": 1e-12, "weight_decay": 0.0, "steps": 2})
@@ -249,7 +253,7 @@ def test_a_warm_start_begins_where_the_weights_are(digits, tiny_recipe: Recipe, 
 
 def test_a_warm_start_for_other_images_is_refused(
     root: Path, command: Command, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     bundle = bundles.read(tiny_bundle)
     card = bundle.card.model_copy(update={"shape": (1, 28, 28)})
     monkeypatch.setattr(bundles, "read", lambda path: bundle._replace(card=card))

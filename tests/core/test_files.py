@@ -26,7 +26,7 @@ def beside(path: Path) -> list[str]:
     return [other.name for other in path.parent.iterdir()]
 
 
-def test_content_appears_at_the_end_and_not_before(path: Path):
+def test_content_appears_at_the_end_and_not_before(path: Path) -> None:
     with whole_file(path) as scratch:
         scratch.write_bytes(NEW)
         assert scratch.parent == path.parent  # a rename is one step within a file system only
@@ -37,7 +37,7 @@ def test_content_appears_at_the_end_and_not_before(path: Path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_a_failed_block_leaves_the_old_content(path: Path, error):
+def test_a_failed_block_leaves_the_old_content(path: Path, error) -> None:
     def fail() -> None:
         with whole_file(path) as scratch:
             scratch.write_bytes(NEW[:100])
@@ -49,7 +49,7 @@ def test_a_failed_block_leaves_the_old_content(path: Path, error):
     assert beside(path) == ["file.bin"]
 
 
-def test_a_failed_block_leaves_no_new_file(tmp_path: Path):
+def test_a_failed_block_leaves_no_new_file(tmp_path: Path) -> None:
     def fail() -> None:
         with whole_file(tmp_path / "new.bin") as scratch:
             scratch.write_bytes(NEW)
@@ -60,7 +60,7 @@ def test_a_failed_block_leaves_no_new_file(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_scratch_of_a_file_that_the_writer_replaced(path: Path):
+def test_scratch_of_a_file_that_the_writer_replaced(path: Path) -> None:
     """Libraries that write by renaming their own scratch file over ours are fine too."""
     with whole_file(path) as scratch:
         other = scratch.with_name("other")
@@ -70,7 +70,7 @@ def test_scratch_of_a_file_that_the_writer_replaced(path: Path):
     assert beside(path) == ["file.bin"]
 
 
-def test_two_writers_do_not_share_a_scratch_file(path: Path):
+def test_two_writers_do_not_share_a_scratch_file(path: Path) -> None:
     with whole_file(path) as first, whole_file(path) as second:
         assert first != second
         first.write_bytes(OLD)
@@ -93,7 +93,7 @@ with whole_file(Path(sys.argv[1])) as scratch:
 """
 
 
-def test_a_killed_writer_leaves_the_old_content(path: Path):
+def test_a_killed_writer_leaves_the_old_content(path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

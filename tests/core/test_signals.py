@@ -10,7 +10,7 @@ import pytest
 from ablate.core.signals import SIGNALS, shielded
 
 
-def test_a_signal_waits_for_the_end_of_the_outermost_block():
+def test_a_signal_waits_for_the_end_of_the_outermost_block() -> None:
     done = []
 
     def work() -> None:
@@ -26,14 +26,14 @@ def test_a_signal_waits_for_the_end_of_the_outermost_block():
     assert done == ["inner", "outer"]
 
 
-def test_handlers_are_put_back():
+def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(s) for s in SIGNALS]
     with pytest.raises(ValueError, match="mine"), shielded():
         raise ValueError("mine")
     assert [signal.getsignal(s) for s in SIGNALS] == before
 
 
-def test_other_threads_have_nothing_to_shield():
+def test_other_threads_have_nothing_to_shield() -> None:
     seen = []
 
     def work() -> None:

@@ -18,7 +18,7 @@ DIGITS_HASH = "ca7d4078928a67c0"
 """Of scikit-learn's digits, split and scaled as we do: bundles carry it, so it must not change."""
 
 
-def test_a_download_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch):
+def test_a_download_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import torchvision.datasets
 
     def refuse(root: str, download: bool) -> None:
@@ -30,7 +30,7 @@ def test_a_download_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch):
     assert str(caught.value) == "dataset mnist: cannot be downloaded (no way to the server)"
 
 
-def test_digits_are_split_one_in_five(digits: Dataset):
+def test_digits_are_split_one_in_five(digits: Dataset) -> None:
     assert digits.shape == (1, 8, 8)
     assert len(digits.train.pixels) == len(digits.train.labels) == 1438
     assert len(digits.heldout.pixels) == len(digits.heldout.labels) == 359
@@ -39,7 +39,7 @@ def test_digits_are_split_one_in_five(digits: Dataset):
         assert set(images.labels.tolist()) == set(range(10))
 
 
-def test_digits_splits_are_disjoint_and_complete(digits: Dataset):
+def test_digits_splits_are_disjoint_and_complete(digits: Dataset) -> None:
     """Every fifth is held out: put back in their places, the two are the 1,797 in order."""
     from sklearn.datasets import load_digits
 
@@ -54,7 +54,7 @@ def test_digits_splits_are_disjoint_and_complete(digits: Dataset):
     assert (pixels.min(), pixels.max()) == (0, 255)
 
 
-def test_digits_hash_is_pinned_and_sees_everything(digits: Dataset):
+def test_digits_hash_is_pinned_and_sees_everything(digits: Dataset) -> None:
     assert digits.hash() == DIGITS_HASH
 
     def touched(split: str, part: str) -> Dataset:
@@ -71,7 +71,7 @@ def test_digits_hash_is_pinned_and_sees_everything(digits: Dataset):
     assert len(seen | {DIGITS_HASH}) == 5
 
 
-def test_every_pixel_value_survives_the_round_trip():
+def test_every_pixel_value_survives_the_round_trip() -> None:
     values = torch.arange(256, dtype=torch.uint8).view(2, 1, 8, 16)
     x = data.to_unit_interval_plus_one(values)
     assert (float(x.min()), float(x.max())) == (1.0, 2.0)
@@ -82,7 +82,7 @@ def test_every_pixel_value_survives_the_round_trip():
         assert clamped.tolist() == [0, 0]
 
 
-def test_clamped_share_is_by_image():
+def test_clamped_share_is_by_image() -> None:
     x = torch.full((3, 1, 2, 2), 1.5)
     x[1, 0, 0, 0] = 0.999
     x[2, 0, :, 0], x[2, 0, 1, 1] = 2.001, -3.0
@@ -127,7 +127,7 @@ def same(images: Images, pixels: np.ndarray, labels: np.ndarray) -> bool:
 @pytest.mark.parametrize(
     ("name", "place"), [("mnist", "MNIST"), ("fashion", "FashionMNIST"), ("kmnist", "KMNIST")]
 )
-def test_idx_files_are_read_as_written(folder: Path, name: str, place: str):
+def test_idx_files_are_read_as_written(folder: Path, name: str, place: str) -> None:
     train = write_split(folder / place / "raw", "train", 7, 1)
     test = write_split(folder / place / "raw", "t10k", 5, 3)
     dataset = data.load(name)
@@ -137,7 +137,7 @@ def test_idx_files_are_read_as_written(folder: Path, name: str, place: str):
     assert dataset.licence
 
 
-def test_kmnist_without_training_images_splits_the_test_images_and_says_so(folder: Path):
+def test_kmnist_without_training_images_splits_the_test_images_and_says_so(folder: Path) -> None:
     pixels, labels = write_split(folder / "KMNIST" / "raw", "t10k", 10_000, 5)
     dataset = data.load("kmnist")
     assert same(dataset.train, pixels[:8000, None], labels[:8000])
@@ -157,7 +157,7 @@ def write_cifar(folder: Path, count: int = 3) -> dict[str, np.ndarray]:
     return records
 
 
-def test_cifar10_binary_version_is_read_as_written(folder: Path):
+def test_cifar10_binary_version_is_read_as_written(folder: Path) -> None:
     records = write_cifar(folder)
     dataset = data.load("cifar10")
     assert dataset.shape == (3, 32, 32)
@@ -168,7 +168,7 @@ def test_cifar10_binary_version_is_read_as_written(folder: Path):
     assert dataset.train.pixels[1, 1, 2, 5] == train[1, 1 + 1024 + 2 * 32 + 5]
 
 
-def test_cifar10_does_not_hold_on_to_its_files(folder: Path):
+def test_cifar10_does_not_hold_on_to_its_files(folder: Path) -> None:
     """Pixels are a copy: a file changed later must not change a dataset in use."""
     write_cifar(folder)
     dataset = data.load("cifar10")
@@ -188,7 +188,7 @@ def refusal(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion", "kmnist", "cifar10"])
-def test_missing_dataset_names_folder_and_remedy(folder: Path, name: str):
+def test_missing_dataset_names_folder_and_remedy(folder: Path, name: str) -> None:
     text = refusal(name)
     assert name in text
     assert str(folder) in text
@@ -216,7 +216,7 @@ DAMAGES = {
     "file",
     ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"],
 )
-def test_damaged_idx_file_is_refused(folder: Path, file: str, damage):
+def test_damaged_idx_file_is_refused(folder: Path, file: str, damage) -> None:
     raw = folder / "MNIST" / "raw"
     write_split(raw, "train", 7, 1)
     write_split(raw, "t10k", 5, 3)
@@ -226,14 +226,14 @@ def test_damaged_idx_file_is_refused(folder: Path, file: str, damage):
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut by a byte", "empty", "a web page", "a folder"])
-def test_damaged_cifar_batch_is_refused(folder: Path, damage: str):
+def test_damaged_cifar_batch_is_refused(folder: Path, damage: str) -> None:
     write_cifar(folder)
     data.load("cifar10")
     DAMAGES[damage](folder / "cifar-10-batches-bin" / "data_batch_3.bin")
     assert str(folder) in refusal("cifar10")
 
 
-def test_labels_of_another_split_are_refused(folder: Path):
+def test_labels_of_another_split_are_refused(folder: Path) -> None:
     """Seven images and five labels would pair up wrongly, and without a word."""
     raw = folder / "MNIST" / "raw"
     write_split(raw, "train", 7, 1)
@@ -242,13 +242,13 @@ def test_labels_of_another_split_are_refused(folder: Path):
     assert "7 images" in refusal("mnist")
 
 
-def test_unknown_dataset_is_refused_with_the_known_ones():
+def test_unknown_dataset_is_refused_with_the_known_ones() -> None:
     text = refusal("minst")
     assert "'minst'" in text
     assert all(name in text for name in DATASETS)
 
 
-def test_data_folder_has_a_default(monkeypatch: pytest.MonkeyPatch):
+def test_data_folder_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABLATE_DATA", raising=False)
     assert data.data_folder() == Path.home() / ".cache/ablate/data"
     monkeypatch.setenv("ABLATE_DATA", "~/elsewhere")

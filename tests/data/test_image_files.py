@@ -33,7 +33,7 @@ def save(folder: Path, images: Tensor, suffix: str = ".png") -> Path:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, channels: int):
+def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, channels: int) -> None:
     images = pictures(channels=channels)
     (tmp_path / "notes.txt").write_text("no image")
     told: list[tuple[int, int]] = []
@@ -44,7 +44,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, channels: in
 
 @pytest.mark.parametrize("layout", ["N×C×H×W", "N×H×W×C", "N×H×W", "floats"])
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".safetensors"])
-def test_tensor_files(tmp_path: Path, layout: str, suffix: str):
+def test_tensor_files(tmp_path: Path, layout: str, suffix: str) -> None:
     images = pictures(channels=1 if layout == "N×H×W" else 3)
     tensor = {
         "N×C×H×W": images,
@@ -71,31 +71,31 @@ def refused(path: Path) -> str:
     return text
 
 
-def test_sizes_that_differ(tmp_path: Path):
+def test_sizes_that_differ(tmp_path: Path) -> None:
     save(tmp_path, pictures(2))
     Image.new("RGB", (7, 7)).save(tmp_path / "zz.png")
     assert "zz.png: 7×7 colour, but 000.png is 4×5 colour" in refused(tmp_path)
 
 
-def test_grey_among_colour(tmp_path: Path):
+def test_grey_among_colour(tmp_path: Path) -> None:
     save(tmp_path, pictures(2))
     Image.new("L", (4, 5)).save(tmp_path / "zz.png")
     assert "zz.png: 4×5 grey, but" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "I;16", "1"])
-def test_modes_that_are_not_read(tmp_path: Path, mode: str):
+def test_modes_that_are_not_read(tmp_path: Path, mode: str) -> None:
     Image.new(mode, (4, 5)).save(tmp_path / "a.png")
     assert f"mode {mode}" in refused(tmp_path)
 
 
-def test_a_truncated_picture(tmp_path: Path):
+def test_a_truncated_picture(tmp_path: Path) -> None:
     path = save(tmp_path, pictures(1, size=(40, 40))) / "000.png"
     path.write_bytes(path.read_bytes()[:200])
     assert "000.png: cannot be read" in refused(tmp_path)
 
 
-def test_an_empty_folder_and_nothing_at_all(tmp_path: Path):
+def test_an_empty_folder_and_nothing_at_all(tmp_path: Path) -> None:
     assert "no images in it" in refused(tmp_path)
     assert "no such folder or file" in refused(tmp_path / "none")
     (tmp_path / "a.csv").write_text("1,2")
@@ -114,12 +114,12 @@ def test_an_empty_folder_and_nothing_at_all(tmp_path: Path):
         (torch.zeros(2, 3, 4, 4, dtype=torch.int64), "numbers are torch.int64"),
     ],
 )
-def test_tensors_that_are_not_images(tmp_path: Path, tensor: Tensor, words: str):
+def test_tensors_that_are_not_images(tmp_path: Path, tensor: Tensor, words: str) -> None:
     torch.save(tensor, tmp_path / "a.pt")
     assert words in refused(tmp_path / "a.pt")
 
 
-def test_files_that_are_something_else(tmp_path: Path):
+def test_files_that_are_something_else(tmp_path: Path) -> None:
     """Broken, ambiguous, or a pickle: never loaded."""
     for suffix in (".npy", ".npz", ".pt", ".safetensors"):
         path = tmp_path / f"broken{suffix}"
@@ -154,12 +154,12 @@ def test_files_that_are_something_else(tmp_path: Path):
     ],
     ids=["list", "dict of lists", "tuple", "number", "sparse"],
 )
-def test_what_is_saved_but_no_tensor(tmp_path: Path, saved: object):
+def test_what_is_saved_but_no_tensor(tmp_path: Path, saved: object) -> None:
     torch.save(saved, tmp_path / "a.pt")
     assert "where one dense tensor is asked for" in refused(tmp_path / "a.pt")
 
 
-def test_arrays_of_something_else(tmp_path: Path):
+def test_arrays_of_something_else(tmp_path: Path) -> None:
     np.save(tmp_path / "words.npy", np.array(["a", "b"]))
     assert "words.npy: cannot be read" in refused(tmp_path / "words.npy")
     np.savez(tmp_path / "a.npz", images=np.zeros((2, 1, 3, 3), np.uint8))

@@ -32,7 +32,7 @@ def ramp(t: torch.Tensor) -> torch.Tensor:
 
 @every_grid
 @every_process
-def test_a_grid_falls_to_zero(grid, process):
+def test_a_grid_falls_to_zero(grid, process) -> None:
     s = grid(process, 12)
     assert s.dtype == torch.float64
     assert len(s) == 12
@@ -41,21 +41,21 @@ def test_a_grid_falls_to_zero(grid, process):
 
 
 @every_process
-def test_uniform_is_k_over_n(process):
+def test_uniform_is_k_over_n(process) -> None:
     t = process.time(uniform(process, 8))
     torch.testing.assert_close(t, torch.arange(7, -1, -1).double() / 8, rtol=1e-13, atol=0)
 
 
 @every_process
 @pytest.mark.parametrize("name", ["geometric", "karras"])
-def test_ends_of_spaced_grids(name, process):
+def test_ends_of_spaced_grids(name, process) -> None:
     s = GRIDS[name](process, 20)
     s_max = float(level(process, torch.ones(()).double()))
     assert s[[0, -2]].tolist() == pytest.approx([s_max, S_MIN], rel=1e-13)
 
 
 @every_process
-def test_geometric_has_one_ratio(process):
+def test_geometric_has_one_ratio(process) -> None:
     s = geometric(process, 20, S_MIN)[:-1]
     ratio = (S_MIN / s[0]) ** (1 / 18)
     torch.testing.assert_close(s[1:] / s[:-1], ratio.expand(18), rtol=1e-12, atol=0)
@@ -63,7 +63,7 @@ def test_geometric_has_one_ratio(process):
 
 @every_process
 @pytest.mark.parametrize("cap", [0.03, 0.05, 0.2])
-def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap):
+def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap) -> None:
     s = geometric(process, 60, S_MIN, cap)
     assert len(s) == 60
     s_max = float(level(process, torch.ones(()).double()))
@@ -84,16 +84,16 @@ def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap):
 
 
 @every_process
-def test_a_wide_cap_changes_nothing(process):
+def test_a_wide_cap_changes_nothing(process) -> None:
     assert torch.equal(geometric(process, 20, S_MIN, 10.0), geometric(process, 20, S_MIN))
 
 
-def test_a_cap_holds_for_the_last_step_too():
+def test_a_cap_holds_for_the_last_step_too() -> None:
     with pytest.raises(ValueError, match="below what the last step removes"):
         geometric(GBM(0.8), 40, 0.3, 0.05)
 
 
-def test_a_cap_that_cannot_be_kept_is_refused():
+def test_a_cap_that_cannot_be_kept_is_refused() -> None:
     """0.64 of variance in steps of 0.01: 64 of them, and the levels at both ends."""
     with pytest.raises(ValueError, match=r"cap = 0.01: 38 steps .* 66 levels would"):
         geometric(GBM(0.8), 40, S_MIN, 0.01)
@@ -101,13 +101,13 @@ def test_a_cap_that_cannot_be_kept_is_refused():
 
 
 @pytest.mark.parametrize("rho", [1.0, 3.0, 7.0])
-def test_karras_is_even_in_the_root(rho):
+def test_karras_is_even_in_the_root(rho) -> None:
     gaps = (karras(GBM(0.8), 20, S_MIN, rho)[:-1] ** (1 / rho)).diff()
     torch.testing.assert_close(gaps, gaps.mean().expand(18), rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("chi", [0.995, 0.9995, 1.0])
-def test_kappa_is_the_papers_loop(chi):
+def test_kappa_is_the_papers_loop(chi) -> None:
     """kappa <- chi kappa after each level. 1,000 rounded products differ from a power by some
     1,000 half-ulps, 1e-13."""
     kappa, loop = 1.0, []
@@ -119,7 +119,7 @@ def test_kappa_is_the_papers_loop(chi):
 
 
 @every_process
-def test_chi_means_the_same_on_any_grid(process):
+def test_chi_means_the_same_on_any_grid(process) -> None:
     """kappa depends on the time walked since the start, not on the number of levels."""
     chi = 0.995
     fine, coarse = (kappas(plan(process, uniform(process, N), chi=chi)) for N in (1000, 50))
@@ -132,14 +132,14 @@ def test_chi_means_the_same_on_any_grid(process):
 @every_grid
 @every_process
 @pytest.mark.parametrize(("L", "r"), [(1, 1.0), (3, 1.0), (6, 0.57)])
-def test_variance_removed_is_r_of_the_whole(grid, process, L, r):
+def test_variance_removed_is_r_of_the_whole(grid, process, L, r) -> None:
     s = grid(process, 15)
     levels = plan(process, s, L=L, r=r)
     total = math.fsum(step.variance for step in levels)
     assert total == pytest.approx(r * float(s[0]) ** 2, rel=1e-13)
 
 
-def test_r_is_l_delta_n():
+def test_r_is_l_delta_n() -> None:
     """On the paper's grid, one step has delta sigma² and delta mu."""
     N, L, delta, sigma, mu = 1000, 3, 2.11e-4, 0.8, 0.5
     process = GBM(sigma, mu)
@@ -152,7 +152,7 @@ def test_r_is_l_delta_n():
 
 @every_grid
 @pytest.mark.parametrize(("L", "n"), [(1, 0), (3, 0), (1, 4), (2, 5)])
-def test_plan_has_l_steps_a_level_and_n_at_the_end(grid, L, n):
+def test_plan_has_l_steps_a_level_and_n_at_the_end(grid, L, n) -> None:
     N = 9
     s = grid(GBM(0.8), N)
     levels = plan(GBM(0.8), s, chi=0.99, L=L, n=n)
@@ -168,7 +168,7 @@ def test_plan_has_l_steps_a_level_and_n_at_the_end(grid, L, n):
 
 @pytest.mark.parametrize("mu", [None, 0.5, ramp], ids=["default", "constant", "callable"])
 @every_process
-def test_drift_and_shift_of_a_plan(process, mu):
+def test_drift_and_shift_of_a_plan(process, mu) -> None:
     process = type(process)(**{**vars(process), "mu": mu})
     grid = uniform(process, 10)
     levels = plan(process, grid)

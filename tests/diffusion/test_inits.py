@@ -75,7 +75,7 @@ def middle(k: int, count: int) -> float:
 
 @every_init
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_starts_are_finite_and_shaped(name, dtype):
+def test_starts_are_finite_and_shaped(name, dtype) -> None:
     given = source() if dtype == torch.float64 else in_float32(source())
     u, z = start_numbers(0, range(20), D)
     drawn = INITS[name].draw(given, S, u, z.to(dtype))
@@ -87,7 +87,7 @@ def test_starts_are_finite_and_shaped(name, dtype):
 
 @every_init
 @pytest.mark.parametrize("size", [1, 7, 32])
-def test_starts_do_not_depend_on_batch_or_order(name, size):
+def test_starts_do_not_depend_on_batch_or_order(name, size) -> None:
     """Bit by bit, which a matrix product over the whole batch would break."""
     given = in_float32(source())
 
@@ -102,7 +102,7 @@ def test_starts_do_not_depend_on_batch_or_order(name, size):
 
 
 @every_init
-def test_every_class_is_drawn_alike(name):
+def test_every_class_is_drawn_alike(name) -> None:
     """u picks the class evenly, ends included: a start's mean over u is the mean over classes."""
     u = (torch.arange(600) + 0.5) / 600
     mean = INITS[name].draw(source(), S, u, torch.zeros(600, D).double()).mean(0)
@@ -116,7 +116,7 @@ def test_every_class_is_drawn_alike(name):
     INITS[name].draw(source(), S, torch.tensor([0.0, 1 - 2**-24]), torch.zeros(2, D).double())
 
 
-def test_only_forward_data_leaks():
+def test_only_forward_data_leaks() -> None:
     assert {"forward-data"} == LEAKS_DATA
     bare = Source(moments(), PAPER_FITS["cifar10"])
     u, z = start_numbers(0, range(2), D)
@@ -130,7 +130,7 @@ def test_only_forward_data_leaks():
 
 
 @pytest.mark.parametrize("k", range(K))
-def test_class_average(k):
+def test_class_average(k) -> None:
     """The logarithm of the mean image, not the mean of the logarithms."""
     x, labels = images()
     mean, root = mean_and_root("class-average", middle(k, K))
@@ -138,7 +138,7 @@ def test_class_average(k):
     torch.testing.assert_close(root, S * torch.eye(D).double())
 
 
-def test_lognormal_pools_pixels_by_channel():
+def test_lognormal_pools_pixels_by_channel() -> None:
     y = images()[0].log()  # [N, C, H, W]
     mean, root = mean_and_root("lognormal", 0.5)
     by_channel = y.transpose(0, 1).flatten(1)
@@ -150,7 +150,7 @@ def test_lognormal_pools_pixels_by_channel():
     assert torch.equal(root, root.diagonal().diag())
 
 
-def test_lognormal_of_a_truncated_fit_keeps_the_variance():
+def test_lognormal_of_a_truncated_fit_keeps_the_variance() -> None:
     """Truncation spreads the rest evenly, so pooled over all pixels nothing is lost."""
     full, short = (
         INITS["lognormal"].draw(
@@ -164,7 +164,7 @@ def test_lognormal_of_a_truncated_fit_keeps_the_variance():
     assert float((short**2).sum()) == pytest.approx(float((full**2).sum()), rel=1e-10)
 
 
-def test_lognormal_class_fits_the_averages():
+def test_lognormal_class_fits_the_averages() -> None:
     averages = moments().class_averages.log().view(K, C, -1).transpose(0, 1).flatten(1)
     mean, root = mean_and_root("lognormal-class", 0.5)
     torch.testing.assert_close(mean, averages.mean(1).repeat_interleave(9))
@@ -173,7 +173,7 @@ def test_lognormal_class_fits_the_averages():
 
 
 @pytest.mark.parametrize("dataset", PAPER_FITS)
-def test_lognormal_paper_prints_at_the_papers_sigma(dataset):
+def test_lognormal_paper_prints_at_the_papers_sigma(dataset) -> None:
     mu, sigma = (torch.tensor(part).double() for part in PAPER_FITS[dataset])
     pixels = 12 // len(mu)
     z = torch.cat([torch.zeros(1, 12), torch.ones(1, 12)]).double()
@@ -186,13 +186,13 @@ def test_lognormal_paper_prints_at_the_papers_sigma(dataset):
     torch.testing.assert_close(one - mean, expected, rtol=1e-7, atol=0)
 
 
-def test_lognormal_paper_refuses_without_a_fit():
+def test_lognormal_paper_refuses_without_a_fit() -> None:
     with pytest.raises(ValueError, match="the paper prints no terminal fit"):
         lognormal_paper(Source(moments()), 0.8, torch.zeros(1), torch.zeros(1, D))
 
 
 @pytest.mark.parametrize("s", [0.0, 0.1, S])
-def test_gaussian_start_has_the_covariance(s):
+def test_gaussian_start_has_the_covariance(s) -> None:
     y = images()[0].flatten(1).log()
     mean, root = mean_and_root("gaussian", 0.5, s)
     torch.testing.assert_close(mean, y.mean(0))
@@ -201,7 +201,7 @@ def test_gaussian_start_has_the_covariance(s):
 
 
 @pytest.mark.parametrize("k", range(K))
-def test_class_gaussian_start_has_the_class_covariance(k):
+def test_class_gaussian_start_has_the_class_covariance(k) -> None:
     x, labels = images()
     y = x[labels == k].flatten(1).log()
     mean, root = mean_and_root("class-gaussian", middle(k, K))
@@ -211,7 +211,7 @@ def test_class_gaussian_start_has_the_class_covariance(k):
 
 
 @pytest.mark.parametrize("i", [0, 1, 299, 599])
-def test_forward_data_is_a_row_of_the_data(i):
+def test_forward_data_is_a_row_of_the_data(i) -> None:
     mean, root = mean_and_root("forward-data", middle(i, 600))
     assert torch.equal(mean, images()[0][i].flatten().log())
     torch.testing.assert_close(root, S * torch.eye(D).double())
@@ -228,7 +228,7 @@ def dense(gaussian: Gaussian) -> Tensor:
 
 
 @pytest.mark.parametrize("rank", [1, 5, D - 1, D, D + 10])
-def test_fit_keeps_mean_trace_and_the_leading_directions(rank):
+def test_fit_keeps_mean_trace_and_the_leading_directions(rank) -> None:
     y = images()[0].flatten(1).log()
     fitted, covariance = fit_gaussian(y, rank), torch.cov(y.T)
     kept = min(rank, D)
@@ -244,7 +244,7 @@ def test_fit_keeps_mean_trace_and_the_leading_directions(rank):
 
 
 @pytest.mark.parametrize("rank", [5, D])
-def test_draw_of_a_fit_has_its_covariance(rank):
+def test_draw_of_a_fit_has_its_covariance(rank) -> None:
     fitted = moments(rank).everything
     root = fitted.at(0.3, torch.eye(D).double()) - fitted.mean
     expected = dense(fitted) + 0.3**2 * torch.eye(D).double()
@@ -252,7 +252,7 @@ def test_draw_of_a_fit_has_its_covariance(rank):
 
 
 @pytest.mark.parametrize("rank", [5, D])
-def test_wiener_is_the_dense_formula(rank):
+def test_wiener_is_the_dense_formula(rank) -> None:
     """mean + Σ (Σ + s²)⁻¹ (y - mean), its error trace(s² Σ (Σ + s²)⁻¹)/d; s by row."""
     fitted = moments(rank).everything
     sigma, one = dense(fitted), torch.eye(D).double()
@@ -266,7 +266,7 @@ def test_wiener_is_the_dense_formula(rank):
         torch.testing.assert_close(error[i, 0], s[i, 0] ** 2 * filtered.trace() / D)
 
 
-def test_moments_are_by_class():
+def test_moments_are_by_class() -> None:
     x, labels = images()
     m = moments()
     assert m.channels == C

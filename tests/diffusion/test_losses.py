@@ -36,7 +36,7 @@ def data() -> torch.Tensor:
 
 @every_model
 @pytest.mark.parametrize("s", [0.3, 0.8])
-def test_mdsm_is_mesm_and_a_constant(model, s):
+def test_mdsm_is_mesm_and_a_constant(model, s) -> None:
     """M-DSM - M-ESM = d/2 (1/s² - 1/(s² + v)), whatever the model."""
     y_0 = data()
     y = y_0 + s * normal((COUNT, D), 2)
@@ -52,7 +52,7 @@ def test_mdsm_is_mesm_and_a_constant(model, s):
     assert abs(mean - constant) < 4 * error
 
 
-def test_mdsm_knows_shift_and_levels_by_row():
+def test_mdsm_knows_shift_and_levels_by_row() -> None:
     """A shift m(t) put on y and told to the loss changes nothing; s and m may differ by row."""
     y_0, z = data()[:8], normal((8, D), 3)
     s, m = torch.linspace(0.1, 0.8, 8).double()[:, None], torch.linspace(-1, 1, 8).double()[:, None]
@@ -64,7 +64,7 @@ def test_mdsm_knows_shift_and_levels_by_row():
     torch.testing.assert_close(losses.mdsm_target(y_0 + m + s * z, y_0, s, m), target)
 
 
-def test_mdsm_target_is_the_conditional_hyvarinen():
+def test_mdsm_target_is_the_conditional_hyvarinen() -> None:
     """x∘∇ of the log-normal transition density, by automatic differentiation."""
     s, m = 0.4, 0.2
     y_0, y = data()[:10], data()[10:20]
@@ -75,7 +75,7 @@ def test_mdsm_target_is_the_conditional_hyvarinen():
 
 
 @every_model
-def test_nonnegative_is_mesm_at_zero_and_a_constant(model):
+def test_nonnegative_is_mesm_at_zero_and_a_constant(model) -> None:
     """M-ESM - J = ½ E‖x∘∇log p‖²; here x∘∇log p = -(1 + (y - mean)/v), so d/2 (1 + 1/v)."""
     y = data()
 
@@ -89,7 +89,7 @@ def test_nonnegative_is_mesm_at_zero_and_a_constant(model):
     assert abs(mean - constant) < 4 * error
 
 
-def test_nonnegative_by_hand():
+def test_nonnegative_by_hand() -> None:
     """psi(x) = -a x: ½ a² x⁴ - 2 a x² - a x², summed; the derivative is the diagonal's alone."""
     x, a = data()[:20].exp(), torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
     expected = (0.5 * a**2 * x**4 - 3 * a * x**2).sum(1).mean()
@@ -100,7 +100,7 @@ def test_nonnegative_by_hand():
     torch.testing.assert_close(losses.nonnegative(lambda x: x @ mixing.T, x).detach(), by_hand)
 
 
-def test_nonnegative_can_be_trained():
+def test_nonnegative_can_be_trained() -> None:
     """Its gradient reaches the model's parameters, and vanishes at the truth.
 
     Over models psi = (a (mean - y)/v - 1)/x the loss is a parabola with its bottom at a = 1, in
@@ -120,7 +120,7 @@ def test_nonnegative_can_be_trained():
 
 
 @pytest.mark.parametrize("s", [0.05, 0.3, 2.0])
-def test_preconditioned_is_one_for_wiener_on_gaussian_data(s):
+def test_preconditioned_is_one_for_wiener_on_gaussian_data(s) -> None:
     spread = normal((D, D), 5)
     law = torch.distributions.MultivariateNormal(MEAN, spread @ spread.T)
     gaussian = _gaussian(law)
@@ -140,7 +140,7 @@ def _gaussian(law: torch.distributions.MultivariateNormal) -> Gaussian:
     return Gaussian(law.mean, vectors.T, values, torch.zeros((), dtype=torch.float64))
 
 
-def test_preconditioned_punishes_a_worse_denoiser():
+def test_preconditioned_punishes_a_worse_denoiser() -> None:
     """On y_0's own sample fit, doing nothing costs s²/c_out² > 1."""
     y_0, s = data(), 0.8
     gaussian = fit_gaussian(y_0, D)

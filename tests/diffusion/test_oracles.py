@@ -21,7 +21,7 @@ def points(oracle, seed: int = 0) -> torch.Tensor:
 
 @every_oracle
 @every_level
-def test_scores_are_gradients(oracle, s):
+def test_scores_are_gradients(oracle, s) -> None:
     """Both sides are closed forms of some hundred roundings: 1e-9 of the largest is ample."""
     x = points(oracle).exp().requires_grad_()
     gradient = torch.autograd.grad(oracle.log_density(x, s).sum(), x)[0]
@@ -34,7 +34,7 @@ def test_scores_are_gradients(oracle, s):
 
 @every_oracle
 @every_level
-def test_log_score_is_one_more_than_hyvarinen(oracle, s):
+def test_log_score_is_one_more_than_hyvarinen(oracle, s) -> None:
     y = points(oracle)
     torch.testing.assert_close(
         oracle.log_score(y, s), 1 + oracle.hyvarinen(y.exp(), s), rtol=1e-12, atol=1e-10
@@ -43,7 +43,7 @@ def test_log_score_is_one_more_than_hyvarinen(oracle, s):
 
 @pytest.mark.parametrize("name", ["one-mode", "two-modes"])
 @every_level
-def test_density_integrates_to_one(name, s):
+def test_density_integrates_to_one(name, s) -> None:
     """The trapezium rule converges faster than any power on a smooth density with flat ends."""
     y = torch.linspace(-9, 9, 40_001, dtype=torch.float64)[:, None]
     in_y = ORACLES[name].log_density_y(y, s).exp()
@@ -54,7 +54,7 @@ def test_density_integrates_to_one(name, s):
 
 @pytest.mark.parametrize("name", ["one-mode", "two-modes"])
 @pytest.mark.parametrize("s", [0.1, 0.8])
-def test_denoised_is_the_posterior_mean(name, s):
+def test_denoised_is_the_posterior_mean(name, s) -> None:
     oracle = ORACLES[name]
     y0 = torch.linspace(-2, 3, 20_001, dtype=torch.float64)
     y = torch.linspace(-1, 1.5, 23, dtype=torch.float64)
@@ -65,13 +65,13 @@ def test_denoised_is_the_posterior_mean(name, s):
 
 
 @every_oracle
-def test_tweedie(oracle):
+def test_tweedie(oracle) -> None:
     y, s = points(oracle), 0.4
     torch.testing.assert_close((oracle.denoised(y, s) - y) / s**2, oracle.log_score(y, s))
 
 
 @every_oracle
-def test_stein_identities_of_noised_draws(oracle):
+def test_stein_identities_of_noised_draws(oracle) -> None:
     """Stein's identities hold only if the draws, pushed to level s, have the law at s:
     E ∇log p(y) = 0 and E (∇_j log p)(y_j - E y_j) = -1, each within 4 standard errors."""
     count, s = 20_000, 0.3
@@ -85,7 +85,7 @@ def test_stein_identities_of_noised_draws(oracle):
 
 
 @every_oracle
-def test_moments_of_draws(oracle):
+def test_moments_of_draws(oracle) -> None:
     count = 20_000
     y = oracle.draw(count, generator(6)).log()
     weights = oracle.weights[:, None]
@@ -97,7 +97,7 @@ def test_moments_of_draws(oracle):
     assert bool(((squares.mean(0) - variance).abs() < 4 * squares.std(0) / count**0.5).all())
 
 
-def test_draws_follow_the_distribution_function():
+def test_draws_follow_the_distribution_function() -> None:
     oracle = two_modes()
     y = oracle.draw(5_000, generator(7)).log()[:, 0]
 
@@ -109,7 +109,7 @@ def test_draws_follow_the_distribution_function():
     assert kstest(y.numpy(), cdf).pvalue > P_FOUR
 
 
-def test_draws_need_no_global_rng():
+def test_draws_need_no_global_rng() -> None:
     before = torch.get_rng_state()
     first, again = (two_modes().draw(10, generator(8)) for _ in range(2))
     assert torch.equal(first, again)

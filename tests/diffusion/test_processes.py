@@ -50,7 +50,7 @@ def integral(process: Process, t: float, what: str) -> float:
 
 @every_process
 @pytest.mark.parametrize("t", [0.1, 0.5, 1.0])
-def test_level_and_shift_are_the_integrals(process, t):
+def test_level_and_shift_are_the_integrals(process, t) -> None:
     variance = integral(process, t, "variance")
     assert float(level(process, at(t))) == pytest.approx(math.sqrt(variance), rel=1e-11)
     expected = integral(process, t, "mu") - variance / 2
@@ -59,7 +59,7 @@ def test_level_and_shift_are_the_integrals(process, t):
 
 @every_process
 @pytest.mark.parametrize("t", [0.25, 1.0])
-def test_forward_marginal(process, t):
+def test_forward_marginal(process, t) -> None:
     """log x_t is normal with the integrated mean and variance; E x_t = x_0 exp(∫mu)."""
     count, x0 = 20_000, 1.5
     x = forward(process, torch.full((count,), x0, dtype=torch.float64), at(t), normal((count,), 1))
@@ -75,7 +75,7 @@ def test_forward_marginal(process, t):
 
 
 @every_process
-def test_forward_broadcasts_times(process):
+def test_forward_broadcasts_times(process) -> None:
     x0, z, t = normal((4, 3), 2).exp(), normal((4, 3), 3), torch.linspace(0, 1, 4).double()
     together = forward(process, x0, t[:, None], z)
     apart = torch.stack([forward(process, x0[i], t[i], z[i]) for i in range(4)])
@@ -84,19 +84,19 @@ def test_forward_broadcasts_times(process):
 
 
 @every_process
-def test_time_undoes_level(process):
+def test_time_undoes_level(process) -> None:
     t = torch.linspace(0, 1, 101, dtype=torch.float64)
     torch.testing.assert_close(process.time(level(process, t)), t, rtol=1e-13, atol=1e-15)
 
 
-def test_ve_end_points():
+def test_ve_end_points() -> None:
     """The paper's printed sigma_max r^t would give sigma_max and sigma_max²/sigma_min."""
     process = VEGBM(0.1, 1.2)
     ends = process.volatility(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
     assert ends == pytest.approx([0.1, 1.2], rel=1e-14)
 
 
-def test_default_drift_has_no_shift():
+def test_default_drift_has_no_shift() -> None:
     t = torch.linspace(0, 1, 11, dtype=torch.float64)
     for process in (GBM(0.8), VEGBM(0.1, 1.2)):
         assert torch.equal(shift(process, t), torch.zeros_like(t))
@@ -104,7 +104,7 @@ def test_default_drift_has_no_shift():
 
 
 @every_process
-def test_discrete_sums_are_the_loop(process):
+def test_discrete_sums_are_the_loop(process) -> None:
     N = 37
     t = torch.arange(N, dtype=torch.float64) / N
     mu, sigma = drift(process, t), process.volatility(t)
@@ -120,7 +120,7 @@ def test_discrete_sums_are_the_loop(process):
 
 
 @pytest.mark.parametrize("process", [GBM(0.8, wave), VEGBM(0.1, 1.2, wave)], ids=["gbm", "vegbm"])
-def test_discrete_sums_tend_to_the_integrals(process):
+def test_discrete_sums_tend_to_the_integrals(process) -> None:
     """A left Riemann sum of f errs by (h/2)[f] - (h²/12)[f'] + …: first order.
 
     So the slope between h and h/2 is 1 - (h/(12 ln 2)) [f']/[f] + …, where [f] = f(1) - f(0).
@@ -141,12 +141,12 @@ def test_discrete_sums_tend_to_the_integrals(process):
 
 
 @pytest.mark.parametrize("sigma", [0.0, -0.1, math.nan])
-def test_gbm_refuses_sigma(sigma):
+def test_gbm_refuses_sigma(sigma) -> None:
     with pytest.raises(ValueError, match=f"sigma must be positive, not {sigma}"):
         GBM(sigma)
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-0.1, 1.0), (1.0, 0.5), (0.5, 0.5), (0.1, math.nan)])
-def test_vegbm_refuses_ends(ends):
+def test_vegbm_refuses_ends(ends) -> None:
     with pytest.raises(ValueError, match="0 < sigma_min < sigma_max must hold"):
         VEGBM(*ends)

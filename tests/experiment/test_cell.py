@@ -36,7 +36,7 @@ def drawn(bundle: bundles.Bundle, settings: Settings, samples: int, seed: int = 
     return draw(bundle.score_model, Source(bundle.moments), settings, seed, samples)
 
 
-def test_more_samples_begin_with_the_fewer(bundle: bundles.Bundle):
+def test_more_samples_begin_with_the_fewer(bundle: bundles.Bundle) -> None:
     """Padding to a fixed batch makes sample i the same to the last bit, however many are drawn."""
     few, many = (drawn(bundle, adls(), n).pixels for n in (3, BATCH + 5))
     assert many.shape == (BATCH + 5, 1, 8, 8)
@@ -44,12 +44,12 @@ def test_more_samples_begin_with_the_fewer(bundle: bundles.Bundle):
     assert not torch.equal(few, drawn(bundle, adls(), 3, seed=1).pixels)
 
 
-def test_evaluations_are_counted_as_planned(bundle: bundles.Bundle):
+def test_evaluations_are_counted_as_planned(bundle: bundles.Bundle) -> None:
     for settings in (adls(L=2, n=3), adls(sampler="pf-heun"), adls(sampler="dale-langevin")):
         assert drawn(bundle, settings, 2).nfe == settings.nfe
 
 
-def test_the_strip_ends_with_the_result(bundle: bundles.Bundle):
+def test_the_strip_ends_with_the_result(bundle: bundles.Bundle) -> None:
     drawing = drawn(bundle, adls(levels=30), 8)
     strip = drawing.strip
     assert strip.shape == (STRIP_ROWS, STRIP_FRAMES, 1, 8, 8)
@@ -57,7 +57,7 @@ def test_the_strip_ends_with_the_result(bundle: bundles.Bundle):
     assert not torch.equal(strip[:, 0], strip[:, -1])
 
 
-def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_path: Path):
+def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_path: Path) -> None:
     setup = setup_of(make_root(tmp_path, tiny_bundle))
     wild = adls(sampler="asams", r=60.0)
     result = run_cell(setup, wild, 0)
@@ -76,7 +76,7 @@ def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_pa
 NEIGHBOURS = ("distance", "heldout", "closer", "authentic", "c_t", "suspects")
 
 
-def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path: Path):
+def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path: Path) -> None:
     """In pixels by brute force; the panel shows the nearest samples, each beside its ten."""
     setup = setup_of(make_root(tmp_path, tiny_bundle))
     result = run_cell(setup, adls(), 0)
@@ -94,7 +94,7 @@ def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path
 
 def test_without_the_dataset_neighbours_are_told_by_features(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     def missing(name: str) -> None:
         raise UserError(f"dataset {name}: not here")
 
@@ -106,7 +106,7 @@ def test_without_the_dataset_neighbours_are_told_by_features(
     assert shown.shape == (1, 8, 1, 8, 8)
 
 
-def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
+def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path) -> None:
     found = baselines(setup_of(make_root(tmp_path, tiny_bundle)))
     assert set(found) == {"held-out images", "class-gaussian without network"}
     real, fitted = found.values()
@@ -114,7 +114,7 @@ def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path):
     assert {"fid", "kid", "recall", "fid.interval", "kid.interval"} < set(real)
 
 
-def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path):
+def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
     text = TEXT.format(method="grid", trials=4)
     many = prepare(
@@ -136,14 +136,14 @@ def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_
 )
 def test_surroundings_are_checked_before_work(
     old: str, new: str, words: str, tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     root = make_root(tmp_path, tiny_bundle)
     text = TEXT.format(method="grid", trials=4).replace(old, new)
     with pytest.raises(UserError, match=words):
         prepare(parse(text, "tiny", "quick"), Workspace(root))
 
 
-def test_a_network_that_is_told_classes_is_told_those_of_the_starts(bundle: bundles.Bundle):
+def test_a_network_that_is_told_classes_is_told_those_of_the_starts(bundle: bundles.Bundle) -> None:
     """Of 10 classes, sample i's is that of its class-average start, whatever its start is."""
     told: list[torch.Tensor] = []
 
@@ -164,7 +164,7 @@ def test_a_network_that_is_told_classes_is_told_those_of_the_starts(bundle: bund
     assert all(torch.equal(labels, told[0]) for labels in told)
 
 
-def test_forward_data_starts_from_training_images(tiny_bundle: Path, tmp_path: Path):
+def test_forward_data_starts_from_training_images(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
     text = TEXT.format(method="grid", trials=4).replace('"lognormal"', '"forward-data"')
     setup = prepare(parse(text, "tiny", "quick"), Workspace(root))

@@ -23,7 +23,7 @@ def setup(folder: Path, bundle: Path, method: str, samples: str = "samples = 40"
 
 
 @pytest.mark.parametrize("method", ["grid", "random", "qmc", "tpe", "gp", "cmaes"])
-def test_a_plan_is_the_sum_of_its_cells(method: str, tiny_bundle: Path, tmp_path: Path):
+def test_a_plan_is_the_sum_of_its_cells(method: str, tiny_bundle: Path, tmp_path: Path) -> None:
     """9 trials of 2 seeds, 40 samples in one batch, and two baselines by seed."""
     plan = make_plan(setup(tmp_path, tiny_bundle, method), SPEED)
     assert (plan.trials, plan.cells, plan.evaluations) == (9, 18, 9 * 2 * 40 * NFE)
@@ -33,7 +33,7 @@ def test_a_plan_is_the_sum_of_its_cells(method: str, tiny_bundle: Path, tmp_path
     assert plan.exact == (method in ("grid", "random", "qmc"))
 
 
-def test_rungs_give_a_range(tiny_bundle: Path, tmp_path: Path):
+def test_rungs_give_a_range(tiny_bundle: Path, tmp_path: Path) -> None:
     """At best all but the first trial are given up after one of their 4 batches: 2 seeds of 2."""
     rungs = "samples = 256\nrungs = [128]"
     plan = make_plan(setup(tmp_path, tiny_bundle, "grid", rungs), SPEED)
@@ -41,7 +41,7 @@ def test_rungs_give_a_range(tiny_bundle: Path, tmp_path: Path):
     assert plan.least == pytest.approx(plan.seconds / 9 * (1 + 8 / 4), rel=1e-12)
 
 
-def test_a_plan_runs_nothing_and_tells_of_limits(tiny_bundle: Path, tmp_path: Path):
+def test_a_plan_runs_nothing_and_tells_of_limits(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=9)
     said = ablate(root, "study", "tiny", "--plan", "--minutes", "5", "--evaluations", "2000").stdout
     assert "18 (9 trials)" in said

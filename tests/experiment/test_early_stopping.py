@@ -63,7 +63,7 @@ def samples(seed: int, shift: float, jitter: float, count: int = 64) -> torch.Te
     return (normal((count, WIDTH), seed) + shift + jitter * own).half()
 
 
-def test_the_worse_is_given_up_and_the_better_is_not():
+def test_the_worse_is_given_up_and_the_better_is_not() -> None:
     mine, theirs = {0: samples(10, 0.6, 0.1)}, {0: samples(10, 0.0, 0.1)}
     told = verdict(study(), rival(3), mine, theirs, reference())
     assert told is not None
@@ -72,14 +72,14 @@ def test_the_worse_is_given_up_and_the_better_is_not():
     assert verdict(study(), rival(3), theirs, mine, reference()) is None
 
 
-def test_maximising_turns_it_round():
+def test_maximising_turns_it_round() -> None:
     wanted = study(objective("precision"))
     mine, theirs = {0: samples(10, 3.0, 0.1)}, {0: samples(10, 0.0, 0.1)}
     assert verdict(wanted, rival(), mine, theirs, reference()) is not None
     assert verdict(wanted, rival(), theirs, mine, reference()) is None
 
 
-def test_one_as_good_is_seldom_lost():
+def test_one_as_good_is_seldom_lost() -> None:
     """At 2.5 standard errors one side of a normal law is 0.6 %; of 200 the number lost then has
     mean 1.2, and is above 6 once in 3,000 times."""
     real, spec = reference(), study()
@@ -91,7 +91,7 @@ def test_one_as_good_is_seldom_lost():
     assert lost <= 6
 
 
-def test_pairs_tell_more_than_two_means_do():
+def test_pairs_tell_more_than_two_means_do() -> None:
     """A difference that neither interval alone would show."""
     mine, theirs, real = samples(10, 0.25, 0.05), samples(10, 0.2, 0.05), reference()
     found = difference({0: mine}, {0: theirs}, "kid", real)
@@ -101,7 +101,7 @@ def test_pairs_tell_more_than_two_means_do():
     assert found.value > SURE * found.error
 
 
-def test_seeds_are_pooled():
+def test_seeds_are_pooled() -> None:
     """Over two seeds the samples' part of the error is that of twice as many."""
     real = reference()
     sides = [{seed: samples(seed, shift, 0.3) for seed in (10, 11)} for shift in (0.3, 0.2)]
@@ -115,14 +115,14 @@ def test_seeds_are_pooled():
     assert same == (0.0, 0.0)
 
 
-def test_only_samples_that_both_have_count():
+def test_only_samples_that_both_have_count() -> None:
     long, short = samples(10, 0.2, 0.1, 256), samples(10, 0.2, 0.1, 64)
     assert difference({0: short}, {0: long[:64]}, "kid", reference()) == difference(
         {0: short}, {0: long}, "kid", reference()
     )
 
 
-def test_the_rival_is_the_best_that_is_no_dearer():
+def test_the_rival_is_the_best_that_is_no_dearer() -> None:
     front = study(objective("kid"), objective("nfe"))
     field = [rival(0, 10, 0.3, 9), rival(1, 20, 0.2, 19), rival(2, 40, 0.1, 39)]
     assert choose_rival(front, settings(20), field) == field[1]
@@ -132,7 +132,7 @@ def test_the_rival_is_the_best_that_is_no_dearer():
 
 
 @pytest.mark.parametrize("metric", ["seconds", "clamp_rate"])
-def test_what_cannot_be_known_early_is_not_judged(metric: str):
+def test_what_cannot_be_known_early_is_not_judged(metric: str) -> None:
     assert study(objective("kid"), objective(metric)).pruning_objective() is None
     assert study(objective(metric)).pruning_objective() is None
     assert study().pruning_objective() == objective("kid")

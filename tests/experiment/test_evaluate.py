@@ -43,7 +43,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_the_numbers_are_those_of_the_features(digits: Dataset):
+def test_the_numbers_are_those_of_the_features(digits: Dataset) -> None:
     """By the plain functions, each way round the cache."""
     small = load_extractor(shipped_path("digits"))
     samples = ImageSet("mine", digits.train.pixels[:200])
@@ -62,7 +62,7 @@ def test_the_numbers_are_those_of_the_features(digits: Dataset):
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_copies_are_found_and_held_out_images_are_not(
     digits: Dataset, tmp_path: Path, mirrored: bool
-):
+) -> None:
     """Mirrored ones too where the dataset was mirrored in training, and only there."""
     near = replace(near_training_images(digits, Workspace(tmp_path)), mirrored=mirrored)
     mixed = digits.heldout.pixels[:60].clone()
@@ -80,7 +80,7 @@ def test_copies_are_found_and_held_out_images_are_not(
         assert all(space.suspects == [] for space in blind.values())
 
 
-def test_sizes_that_a_classifier_cannot_take():
+def test_sizes_that_a_classifier_cannot_take() -> None:
     """That of MNIST folds two by two pixels into one."""
     odd = ImageSet("odd", torch.zeros(9, 1, 27, 27, dtype=torch.uint8))
     small = load_extractor(shipped_path("mnist"))
@@ -88,14 +88,14 @@ def test_sizes_that_a_classifier_cannot_take():
         check("odd", (1, 27, 27), 9, odd, small, ("kid",), False)
 
 
-def test_the_command_knows_every_metric():
+def test_the_command_knows_every_metric() -> None:
     for name in ("kid", "fid", "fid_infinity", "precision", "recall", "density", "coverage"):
         assert METRICS[name].measure is not None
         assert name in commands.MEASURED
     assert "nfe" not in commands.MEASURED  # not of images
 
 
-def test_knobs_in_the_place_of_the_few_step_solvers():
+def test_knobs_in_the_place_of_the_few_step_solvers() -> None:
     card = read_card(shipped()["digits"])
     assert settings_of(card, []).sampler == "pf-heun"
     chosen = settings_of(card, ["sampler=adls", "chi=0.99", "grid=uniform", "levels=30", "n=2"])
@@ -124,7 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, digits: Dataset) -> Path:
     return folder
 
 
-def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: Path):
+def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: Path) -> None:
     file = str(folder / "some.safetensors")
     common = ("--against", "digits/test", "--extractor", "digits", "--json")
     done = ablate(tmp_path, "evaluate", file, *common, "--samples", "50", "--neighbours")
@@ -149,7 +149,9 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     assert "no study has been run" in ablate(tmp_path, "report", check=False).stderr
 
 
-def test_two_configurations_of_a_bundle_are_compared_in_pairs(tmp_path: Path, digits: Dataset):
+def test_two_configurations_of_a_bundle_are_compared_in_pairs(
+    tmp_path: Path, digits: Dataset
+) -> None:
     """Each by its own knobs: the numbers are those of samples drawn here, and their difference's
     error is smaller than that of sets which have nothing in common."""
     knobs = ("--set", "levels=12", "--set", "init=gaussian", "--versus", "levels=13")
@@ -170,7 +172,7 @@ def test_two_configurations_of_a_bundle_are_compared_in_pairs(tmp_path: Path, di
     assert between["error"] < 0.5 * (fid[0]["error"] ** 2 + fid[1]["error"] ** 2) ** 0.5
 
 
-def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path):
+def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mlruns").write_text("not a folder")
     file = str(folder / "some.safetensors")
     common = ("--against", "digits/test", "--extractor", "digits", "--json")
@@ -211,7 +213,7 @@ def test_mistakes_are_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-):
+) -> None:
     files = [str(folder / a) if a.endswith(".safetensors") else a for a in arguments]
     line = ["ablate", "--root", str(tmp_path), "evaluate", *files, "--extractor", "digits"]
     monkeypatch.setattr(sys, "argv", line)
@@ -226,7 +228,7 @@ def test_mistakes_are_one_line(
 
 def test_features_are_computed_exported_and_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     out = str(tmp_path / "digits-test.safetensors")
     ablate(tmp_path, "features", "compute", "digits/test", "--extractor", "digits", "--out", out)
     monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "elsewhere"))

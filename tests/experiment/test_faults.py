@@ -127,7 +127,7 @@ def assert_whole(root: Path, whole: Path) -> None:
 )
 def test_kills_at_random_moments_leave_no_trace(
     kills: int, whole: Path, tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     axe = Axe(tmp_path, tiny_bundle, seed=kills)
     while axe.kills < kills:
         if axe.life():
@@ -149,7 +149,7 @@ def assert_refused(root: Path, *words: str, workers: int = 1) -> None:
     assert all(word in lines[0] for word in words), lines[0]
 
 
-def test_a_bundle_that_breaks_in_mid_study(whole: Path, tiny_bundle: Path, tmp_path: Path):
+def test_a_bundle_that_breaks_in_mid_study(whole: Path, tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     setup = setup_of(root)
     some = setup._replace(study=setup.study.model_copy(update={"trials": 2}))
@@ -168,7 +168,7 @@ def test_a_bundle_that_breaks_in_mid_study(whole: Path, tiny_bundle: Path, tmp_p
 
 def test_a_record_that_cannot_be_written(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
-):
+) -> None:
     """The disk is full when the third cell's files are to be written: a clear error; once there is
     room, the same command continues."""
     setup, workspace = (
@@ -193,7 +193,7 @@ def test_a_record_that_cannot_be_written(
 
 def test_a_tracking_store_that_says_no(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     setup = setup_of(make_root(tmp_path, tiny_bundle))
 
     def refuse(*_: object, **__: object) -> None:
@@ -221,14 +221,14 @@ def read_only(folder: Path) -> Iterator[None]:
             subprocess.run(["chattr", "-i", str(folder)], check=True)
 
 
-def test_a_read_only_directory(tiny_bundle: Path, tmp_path: Path):
+def test_a_read_only_directory(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
     with read_only(root):
         assert_refused(root, "mlruns")
         assert_refused(root, "mlruns", workers=2)
 
 
-def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path):
+def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
     (root / "mlruns").mkdir()
     (root / "mlruns" / "optuna.db").write_text("nothing of the kind, and long enough to be read")
@@ -237,7 +237,7 @@ def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path):
 
 def test_a_database_that_vanishes(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Its file is deleted after the first trial: said at once, not written to nowhere."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle)), Workspace(tmp_path)
 
@@ -252,7 +252,7 @@ def test_a_database_that_vanishes(
     assert watcher.states == [(0, "complete")]
 
 
-def test_a_record_that_is_another(tiny_bundle: Path, tmp_path: Path):
+def test_a_record_that_is_another(tiny_bundle: Path, tmp_path: Path) -> None:
     """It was deleted, or the study is given another tracking server's: trials that the search holds
     finished would be missing for good."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle)), Workspace(tmp_path)
@@ -272,7 +272,7 @@ def locked_error() -> BaseException:
     return sa.exc.OperationalError("select", {}, sqlite3.OperationalError("database is locked"))
 
 
-def test_a_locked_database_is_waited_for():
+def test_a_locked_database_is_waited_for() -> None:
     times = [0]
 
     def work() -> str:
@@ -288,7 +288,7 @@ def test_a_locked_database_is_waited_for():
     assert str(cause(locked_error())) == "database is locked"
 
 
-def test_a_shield_does_not_keep_one_waiting_for_a_database():
+def test_a_shield_does_not_keep_one_waiting_for_a_database() -> None:
     """Ctrl-C while a database is away: within a shield too, for nothing is being written."""
     asked = []
 
@@ -301,7 +301,7 @@ def test_a_shield_does_not_keep_one_waiting_for_a_database():
     assert len(asked) == 1
 
 
-def test_passwords_are_hidden_wherever_they_turn_up():
+def test_passwords_are_hidden_wherever_they_turn_up() -> None:
     keep_secret("postgresql://boss:s3%40cret@host/db")
     text = hide_secrets("s3%40cret s3@cret http://me:other@x/y https://x:1/z user:name")
     assert text == "*** *** http://me:***@x/y https://x:1/z user:name"

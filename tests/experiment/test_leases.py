@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     yield found
 
 
-def test_one_owner_at_a_time(url: str):
+def test_one_owner_at_a_time(url: str) -> None:
     first, second = Leases(url, "s"), Leases(url, "s")
     assert first.take("trial/0")
     assert first.take("trial/0")  # its own
@@ -48,7 +48,7 @@ def test_one_owner_at_a_time(url: str):
     assert Leases(url, "another").take("trial/0")
 
 
-def test_what_runs_out_is_free(url: str):
+def test_what_runs_out_is_free(url: str) -> None:
     """An owner that is out of touch: its heartbeat does not get through."""
     first, second = Leases(url, "s", lasts=0.2), Leases(url, "s", lasts=60)
     assert first.take("trial/0")
@@ -59,7 +59,7 @@ def test_what_runs_out_is_free(url: str):
     assert not first.renew("trial/0")
 
 
-def test_a_heartbeat_keeps_it(url: str):
+def test_a_heartbeat_keeps_it(url: str) -> None:
     first, second = Leases(url, "s", lasts=0.4), Leases(url, "s")
     assert first.take("trial/0")
     time.sleep(1.2)
@@ -76,7 +76,7 @@ os._exit(9)
 """
 
 
-def test_an_owner_out_of_touch_finds_out(url: str):
+def test_an_owner_out_of_touch_finds_out(url: str) -> None:
     """Within half its time a lease cannot have run out; after that the database is asked."""
     first, second = Leases(url, "s", lasts=0.4), Leases(url, "s", lasts=60)
     first._stop.set()
@@ -88,7 +88,7 @@ def test_an_owner_out_of_touch_finds_out(url: str):
     assert second.holds("trial/0")
 
 
-def test_a_process_that_is_gone_holds_nothing(url: str):
+def test_a_process_that_is_gone_holds_nothing(url: str) -> None:
     done = subprocess.run([sys.executable, "-c", DIES, url], capture_output=True, text=True)
     assert done.stdout.strip() == "True"
     second = Leases(url, "s")
@@ -96,14 +96,14 @@ def test_a_process_that_is_gone_holds_nothing(url: str):
     assert second.take("trial/0")
 
 
-def test_of_many_who_ask_at_once_one_gets_it(url: str):
+def test_of_many_who_ask_at_once_one_gets_it(url: str) -> None:
     everybody = [Leases(url, "s") for _ in range(8)]
     for item in map(str, range(10)):
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(lambda leases: leases.take(item), everybody)) == 1  # noqa: B023
 
 
-def test_turns_do_not_overlap(url: str):
+def test_turns_do_not_overlap(url: str) -> None:
     everybody = [Leases(url, "s") for _ in range(4)]
     inside: list[int] = []
     most: list[int] = []

@@ -60,7 +60,7 @@ def work(root: Path) -> None:
     run(setup_of(root), Workspace(root), Quiet())
 
 
-def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path: Path):
+def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=20)
     file = root / "studies" / "tiny.toml"
     steps = ", ".join(str(0.5 + i / 20) for i in range(10))
@@ -81,7 +81,9 @@ def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path
     )
 
 
-def test_a_random_search_is_the_same_with_several_workers(tiny_bundle: Path, tmp_path: Path):
+def test_a_random_search_is_the_same_with_several_workers(
+    tiny_bundle: Path, tmp_path: Path
+) -> None:
     alone, shared = (
         make_root(tmp_path / name, tiny_bundle, "random", trials=8) for name in ("alone", "shared")
     )
@@ -104,7 +106,7 @@ def two_at_work(root: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path):
+def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path) -> None:
     """All of them, as by a machine that runs out of memory: it is not finished, and says so."""
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     process = two_at_work(root)
@@ -119,7 +121,7 @@ def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path:
     cells(Workspace(root).tracking_uri)  # nothing is left RUNNING
 
 
-def test_workers_stop_with_the_one_who_started_them(tiny_bundle: Path, tmp_path: Path):
+def test_workers_stop_with_the_one_who_started_them(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     process = two_at_work(root)
     process.send_signal(signal.SIGINT)
@@ -193,7 +195,7 @@ def ended_well(process: subprocess.Popen[str]) -> str:
 
 
 @needs_postgres
-def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site):
+def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site) -> None:
     team = [site.join() for _ in range(4)]
     until(lambda: done_cells(site.artifacts) >= 2, *team)
     for process in team[:2]:
@@ -206,7 +208,7 @@ def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site):
 
 
 @needs_postgres
-def test_servers_may_go_away_for_a_while(whole: Path, site: Site):
+def test_servers_may_go_away_for_a_while(whole: Path, site: Site) -> None:
     """PostgreSQL is restarted and the tracking server is gone for 20 s, in mid-study; workers wait
     and go on. No message says the password."""
     team = [site.join() for _ in range(2)]
@@ -225,7 +227,7 @@ def test_servers_may_go_away_for_a_while(whole: Path, site: Site):
 
 
 @needs_postgres
-def test_secrets_are_not_told(site: Site, tmp_path: Path):
+def test_secrets_are_not_told(site: Site, tmp_path: Path) -> None:
     """Neither in messages, nor in the record, nor in the report; a wrong one neither."""
     said = ended_well(site.join())
     root = next(tmp_path.glob("machine*"))
@@ -271,14 +273,14 @@ def test_secrets_are_not_told(site: Site, tmp_path: Path):
 )
 def test_wrong_places_are_one_line(
     arguments: list[str], words: str, tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     refused = ablate(make_root(tmp_path, tiny_bundle), "study", "tiny", *arguments, check=False)
     assert refused.returncode == 2
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
-def test_a_tracking_server_that_is_not_there_is_one_line(tmp_path: Path):
+def test_a_tracking_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     uri = "http://me:hush@127.0.0.1:1"
     refused = ablate(tmp_path, "results", "tiny", "--tracking-uri", uri, check=False)
     assert refused.returncode == 2

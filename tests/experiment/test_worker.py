@@ -53,7 +53,7 @@ def finished(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
-def test_every_planned_trial_is_there_once(finished: Path):
+def test_every_planned_trial_is_there_once(finished: Path) -> None:
     rows = results(finished)
     assert [row["number"] for row in rows] == [0, 1, 2, 3]
     for row in rows:
@@ -64,7 +64,7 @@ def test_every_planned_trial_is_there_once(finished: Path):
         assert row["params"]["r"] == 5 * row["params"]["delta"] * 6 / 5
 
 
-def test_runs_are_nested_and_carry_what_they_should(finished: Path):
+def test_runs_are_nested_and_carry_what_they_should(finished: Path) -> None:
     by_id = {run.info.run_id: run for run in runs(finished)}
     kinds = [run.data.tags["ablate.kind"] for run in by_id.values()]
     assert (kinds.count("study"), kinds.count("trial"), kinds.count("cell")) == (1, 4, 8)
@@ -85,20 +85,20 @@ def test_runs_are_nested_and_carry_what_they_should(finished: Path):
             assert {"samples.png", "trajectory.png", "images.npz", "features.npz"} <= files
 
 
-def test_a_trial_shows_its_samples(finished: Path):
+def test_a_trial_shows_its_samples(finished: Path) -> None:
     client = MlflowClient(Workspace(finished).tracking_uri)
     trials = [run for run in runs(finished) if run.data.tags["ablate.kind"] == "trial"]
     for trial in trials:
         assert "samples.png" in {f.path for f in client.list_artifacts(trial.info.run_id)}
 
 
-def test_a_finished_study_does_nothing(finished: Path):
+def test_a_finished_study_does_nothing(finished: Path) -> None:
     before = len(runs(finished))
     assert "nothing to do" in ablate(finished, "study", "tiny").stdout
     assert len(runs(finished)) == before
 
 
-def test_more_trials_continue_it(finished: Path, tiny_bundle: Path, tmp_path: Path):
+def test_more_trials_continue_it(finished: Path, tiny_bundle: Path, tmp_path: Path) -> None:
     """4 trials, then 6 in all, are the 6 of one go."""
     setup = setup_of(make_root(tmp_path / "a", tiny_bundle, trials=6))
     run(setup, Workspace(tmp_path / "a"), Quiet())
@@ -112,7 +112,7 @@ def test_more_trials_continue_it(finished: Path, tiny_bundle: Path, tmp_path: Pa
     assert timeless(results(tmp_path / "a")) == timeless(results(tmp_path / "b"))
 
 
-def test_progress_adds_up(tiny_bundle: Path, tmp_path: Path):
+def test_progress_adds_up(tiny_bundle: Path, tmp_path: Path) -> None:
     watcher = Quiet()
     run(setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path), watcher)
     assert watcher.span == (0, 2)
@@ -126,7 +126,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("write", range(4, 34, 5))
 def test_a_kill_after_any_write_is_made_good(
     write: int, tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """The n-th write to MLflow is the last one of a process; then a new one takes over."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
     left = iter(range(write))
@@ -174,7 +174,7 @@ def _cells_with_files(root: Path) -> int:
     return sum("features.npz" in files for _, _, files in os.walk(root / "mlruns" / "artifacts"))
 
 
-def test_ctrl_c_leaves_nothing_running(tiny_bundle: Path, tmp_path: Path):
+def test_ctrl_c_leaves_nothing_running(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=8)
     process = subprocess.Popen(
         command(root, "study", "tiny"),
@@ -210,7 +210,7 @@ def _wild(root: Path) -> Setup:
     return setup_of(root)
 
 
-def test_divergence_is_a_result_and_the_study_goes_on(tiny_bundle: Path, tmp_path: Path):
+def test_divergence_is_a_result_and_the_study_goes_on(tiny_bundle: Path, tmp_path: Path) -> None:
     setup, watcher = _wild(make_root(tmp_path, tiny_bundle)), Quiet()
     outcome = run(setup, Workspace(tmp_path), watcher)
     assert outcome.failures == []
@@ -226,7 +226,7 @@ def test_divergence_is_a_result_and_the_study_goes_on(tiny_bundle: Path, tmp_pat
 
 def test_a_failed_trial_keeps_its_reason_and_the_study_goes_on(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     setup, real = setup_of(make_root(tmp_path, tiny_bundle)), runner.run_cell
 
     def broken(*arguments: object, **named: object) -> object:
@@ -242,7 +242,7 @@ def test_a_failed_trial_keeps_its_reason_and_the_study_goes_on(
     assert states[2] == ("complete", None)
 
 
-def test_a_changed_study_is_another_study(tiny_bundle: Path, tmp_path: Path):
+def test_a_changed_study_is_another_study(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=2)
     first = setup_of(root)
     run(first, Workspace(root), Quiet())
@@ -257,7 +257,7 @@ def test_a_changed_study_is_another_study(tiny_bundle: Path, tmp_path: Path):
     assert {trial.params["levels"] for trial in record.trials} == {7}
 
 
-def test_the_record_has_yardsticks_protocols_and_intervals(finished: Path):
+def test_the_record_has_yardsticks_protocols_and_intervals(finished: Path) -> None:
     record = Reader(Workspace(finished)).latest("tiny", "quick")
     assert record is not None
     assert set(record.baselines) == {"held-out images", "class-gaussian without network"}
@@ -274,7 +274,7 @@ def test_the_record_has_yardsticks_protocols_and_intervals(finished: Path):
 
 def test_the_report_is_made_from_the_record(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     printed = ablate(finished, "report", "tiny").stdout.strip()
     assert list(tmp_path.glob("*")) == []  # what was fetched is not left behind
@@ -303,7 +303,7 @@ HOPELESS = ('["class-average", "lognormal", "gaussian"]', '["gaussian", "lognorm
 """Starts of which the first is far better than the second."""
 
 
-def test_the_worse_is_given_up_early(tiny_bundle: Path, tmp_path: Path):
+def test_the_worse_is_given_up_early(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=6)
     setup = _changed(root, HOPELESS, ("samples = 40", "samples = 256\nrungs = [64]"))
     watcher = Quiet()
@@ -324,7 +324,7 @@ def test_the_worse_is_given_up_early(tiny_bundle: Path, tmp_path: Path):
     assert "kid_n64" not in first.metrics  # nothing to hold it against
 
 
-def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path):
+def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path) -> None:
     """With rungs and without: the same images, as many calls of the network, the same bits."""
     calls: dict[str, list[int]] = {"with": [], "without": []}
     found = {}
@@ -341,7 +341,9 @@ def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path):
     assert "kid_n128" in found["with"].metrics
 
 
-def test_a_killed_study_with_rungs_ends_as_if_it_had_not_been(tiny_bundle: Path, tmp_path: Path):
+def test_a_killed_study_with_rungs_ends_as_if_it_had_not_been(
+    tiny_bundle: Path, tmp_path: Path
+) -> None:
     """SIGKILL in mid-trial, twice, in a real process, of a search that learns from what it finds;
     then the same bits as in one go."""
     changes = (HOPELESS, ("samples = 40", "samples = 256\nrungs = [64]"))
@@ -357,7 +359,9 @@ def test_a_killed_study_with_rungs_ends_as_if_it_had_not_been(tiny_bundle: Path,
     assert "RUNNING" not in [run.info.status for run in runs(killed)]
 
 
-def test_a_configuration_proposed_again_gets_further_seeds(tiny_bundle: Path, tmp_path: Path):
+def test_a_configuration_proposed_again_gets_further_seeds(
+    tiny_bundle: Path, tmp_path: Path
+) -> None:
     root = make_root(tmp_path, tiny_bundle, "random", trials=5)
     steps = ("r = { low = 0.5, high = 1.0, step = 0.25 }", "")
     setup = _changed(root, HOPELESS, steps)
@@ -380,7 +384,7 @@ def test_a_configuration_proposed_again_gets_further_seeds(tiny_bundle: Path, tm
         assert abs(trial.metrics["kid"] - sum(values) / len(values)) < 1e-12
 
 
-def test_limits_end_a_study_and_more_continue_it(tiny_bundle: Path, tmp_path: Path):
+def test_limits_end_a_study_and_more_continue_it(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=4)
     setup = setup_of(root)
     each = 5 * 40 * 2  # evaluations, samples, seeds
@@ -395,7 +399,7 @@ def test_limits_end_a_study_and_more_continue_it(tiny_bundle: Path, tmp_path: Pa
     assert [row["state"] for row in results(root)] == ["complete"] * 4
 
 
-def test_of_two_that_go_at_a_limit_one_closes_the_study(tiny_bundle: Path, tmp_path: Path):
+def test_of_two_that_go_at_a_limit_one_closes_the_study(tiny_bundle: Path, tmp_path: Path) -> None:
     """Both are still there as the first looks whether it is the last."""
     root = make_root(tmp_path, tiny_bundle, trials=4)
     setup, workspace = setup_of(root), Workspace(root)
@@ -411,7 +415,7 @@ def test_of_two_that_go_at_a_limit_one_closes_the_study(tiny_bundle: Path, tmp_p
     assert study.data.metrics["trials/complete"] == 1
 
 
-def test_a_limit_counts_what_others_are_at(tiny_bundle: Path, tmp_path: Path):
+def test_a_limit_counts_what_others_are_at(tiny_bundle: Path, tmp_path: Path) -> None:
     """A trial that is running will have spent its share: the last that fits is not begun twice."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=4)), Workspace(tmp_path)
     each = 5 * 40 * 2  # evaluations, samples, seeds
@@ -424,7 +428,7 @@ def test_a_limit_counts_what_others_are_at(tiny_bundle: Path, tmp_path: Path):
         worker.leases.close()
 
 
-def test_the_study_that_was_asked_for_is_told_of(tiny_bundle: Path, tmp_path: Path):
+def test_the_study_that_was_asked_for_is_told_of(tiny_bundle: Path, tmp_path: Path) -> None:
     """A file that was changed and changed back: nothing to do, but it is the last again."""
     root = make_root(tmp_path, tiny_bundle, trials=1)
     first = setup_of(root)
@@ -437,7 +441,7 @@ def test_the_study_that_was_asked_for_is_told_of(tiny_bundle: Path, tmp_path: Pa
 
 def test_a_configuration_that_is_none_fails_and_the_study_goes_on(
     tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     """Within a space too large for every combination to be checked: `s_min` above the start's noise
     level. The command says so in a table, and by its exit code."""
     many = ", ".join(str(0.9 + i / 1000) for i in range(100))
@@ -470,7 +474,7 @@ def test_a_configuration_that_is_none_fails_and_the_study_goes_on(
 
 def test_a_rival_that_cannot_be_fetched_is_nobodys_failure(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """The store of artifacts is away: the study stops, no trial is given up for it."""
     root = make_root(tmp_path, tiny_bundle, trials=3)
     setup = _changed(root, ("samples = 40", "samples = 128\nrungs = [64]"))
@@ -486,7 +490,7 @@ def test_a_rival_that_cannot_be_fetched_is_nobodys_failure(
     assert not {row["state"] for row in results(root)} & {"failed", "running"}
 
 
-def test_what_breaks_a_constraint_is_not_ranked(tiny_bundle: Path, tmp_path: Path):
+def test_what_breaks_a_constraint_is_not_ranked(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=4)
     run(setup_of(root), Workspace(root), Quiet())
     rates = [row["metrics"]["clamp_rate"] for row in results(root)]
@@ -500,7 +504,7 @@ def test_what_breaks_a_constraint_is_not_ranked(tiny_bundle: Path, tmp_path: Pat
 
 def test_a_cell_that_fails_is_tried_again(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     setup, real, times = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), runner.run_cell, [0]
 
     def shaky(*arguments: object, **named: object) -> object:
@@ -526,7 +530,7 @@ def test_a_cell_that_fails_is_tried_again(
 
 def test_a_cell_that_kills_its_process_is_given_up_at_last(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """As one that wants more memory than there is; the study goes on without it."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
     client = MlflowClient(workspace.tracking_uri)
@@ -550,7 +554,7 @@ def test_a_cell_that_kills_its_process_is_given_up_at_last(
 
 def test_a_trial_that_ends_while_another_asks_is_not_run_again(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Between a worker's look at the trials and its asking for one, the owner may have finished."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
     run(setup, workspace, Quiet())
@@ -561,7 +565,9 @@ def test_a_trial_that_ends_while_another_asks_is_not_run_again(
     worker.leases.close()
 
 
-def test_the_last_word_on_a_run_is_one_transaction(finished: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_last_word_on_a_run_is_one_transaction(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tracker = Tracker(Workspace(finished))
     run_id = tracker.open_evaluation("cut off", {})
 
@@ -580,7 +586,7 @@ def test_the_last_word_on_a_run_is_one_transaction(finished: Path, monkeypatch: 
     assert found.data.params == {"chi": "0.5"}
 
 
-def test_importance_is_in_the_record(whole: Path):
+def test_importance_is_in_the_record(whole: Path) -> None:
     """Of 9 trials: enough for fANOVA's two a knob, too few for PED-ANOVA."""
     record = Reader(Workspace(whole)).latest("tiny")
     study = next(run for run in runs(whole) if run.data.tags["ablate.kind"] == "study")
@@ -593,7 +599,7 @@ def test_importance_is_in_the_record(whole: Path):
 
 def test_a_trial_that_another_took_over_is_left_to_it(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """This worker was out of touch while it drew its first cell, and another machine, which then
     goes silent too, has its lease: the cell is dropped, and in the end everything is there once."""
     setup, workspace, real = (
@@ -627,7 +633,7 @@ def test_a_trial_that_another_took_over_is_left_to_it(
     assert "RUNNING" not in {each.info.status for each in runs(tmp_path)}
 
 
-def test_a_kill_before_the_last_word_is_made_good(tiny_bundle: Path, tmp_path: Path):
+def test_a_kill_before_the_last_word_is_made_good(tiny_bundle: Path, tmp_path: Path) -> None:
     """The study says that it is complete, but its status was not set any more."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=1)), Workspace(tmp_path)
     run(setup, workspace, Quiet())
@@ -637,7 +643,7 @@ def test_a_kill_before_the_last_word_is_made_good(tiny_bundle: Path, tmp_path: P
     assert "RUNNING" not in {each.info.status for each in runs(tmp_path)}
 
 
-def test_a_repeat_of_what_was_given_up_stands_for_itself():
+def test_a_repeat_of_what_was_given_up_stands_for_itself() -> None:
     def trial(number: int, state: str) -> Trial:
         cell = Cell(f"r{number}", number, "complete", {"kid": float(number)})
         return Trial(

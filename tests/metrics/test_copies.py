@@ -33,7 +33,7 @@ def look(samples: Tensor, mirrored: bool = False):
     return find_copies(flat(samples), flat(TRAIN), control, mirror=mirror)
 
 
-def test_fresh_images_are_not_suspect():
+def test_fresh_images_are_not_suspect() -> None:
     """As near to the training set as held-out ones, to within three standard errors."""
     found = look(FRESH)
     assert found.suspects == []
@@ -51,7 +51,7 @@ def found_by_hand(samples: Tensor) -> float:
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_planted_copies_are_found(mirrored: bool):
+def test_planted_copies_are_found(mirrored: bool) -> None:
     """A little noise does not hide them, nor does a mirror where the dataset is mirrored."""
     samples = FRESH.clone()
     planted = TRAIN[[5, 77, 300]] + 0.01 * images(3, 8)
@@ -63,7 +63,7 @@ def test_planted_copies_are_found(mirrored: bool):
         assert look(samples).suspects == []
 
 
-def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too():
+def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too() -> None:
     """Images that come either way round: two looks come nearer than one, so what is held against
     held-out images has one look, as these have."""
 
@@ -80,7 +80,7 @@ def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too():
     assert float(found.samples.distances[:, 0].mean()) < float(found.distances.mean())
 
 
-def test_a_generator_that_copies_is_told_by_the_statistics():
+def test_a_generator_that_copies_is_told_by_the_statistics() -> None:
     copies = TRAIN[:200] + 0.05 * images(200, 8)
     found = look(copies)
     assert found.c_t < -3
@@ -92,7 +92,7 @@ def test_a_generator_that_copies_is_told_by_the_statistics():
     assert far.closer.value < 0.05
 
 
-def test_the_z_score_is_scipys():
+def test_the_z_score_is_scipys() -> None:
     found = look(FRESH)
     mine = found.samples.distances[:, 0].double().numpy()
     theirs = found.heldout.double().numpy()
@@ -101,7 +101,7 @@ def test_the_z_score_is_scipys():
     assert 2 * scipy.stats.norm.sf(abs(found.c_t)) == pytest.approx(p, rel=1e-6)
 
 
-def test_neighbours_come_in_order_and_are_true():
+def test_neighbours_come_in_order_and_are_true() -> None:
     found = look(FRESH)
     expected = nearest(flat(FRESH), flat(TRAIN), 10)
     assert torch.equal(found.samples.indices, expected.indices)
@@ -109,7 +109,7 @@ def test_neighbours_come_in_order_and_are_true():
     assert bool((found.samples.distances.diff(dim=1) >= 0).all())
 
 
-def test_errors_are_those_of_a_share_and_of_two_samples():
+def test_errors_are_those_of_a_share_and_of_two_samples() -> None:
     """A share p of n has the error √(p (1 - p)/(n - 1)), P(a < b) DeLong's, by his sums."""
     found = look(FRESH)
     measured = found.measured()

@@ -48,7 +48,7 @@ def shipped() -> Extractor:
 # --- the shipped one ----------------------------------------------------------------------------
 
 
-def test_shipped_extractor_is_as_accurate_as_it_says(shipped: Extractor, digits: Dataset):
+def test_shipped_extractor_is_as_accurate_as_it_says(shipped: Extractor, digits: Dataset) -> None:
     assert shipped.card["dataset"] == "digits"
     assert shipped.card["dataset_hash"] == digits.hash()
     found = accuracy(shipped.net, digits.heldout)
@@ -57,7 +57,7 @@ def test_shipped_extractor_is_as_accurate_as_it_says(shipped: Extractor, digits:
     assert found == pytest.approx(shipped.card["accuracy"], abs=1.5 / 359)
 
 
-def test_shipped_features_are_standardised(shipped: Extractor, digits: Dataset):
+def test_shipped_features_are_standardised(shipped: Extractor, digits: Dataset) -> None:
     """Mean 0 and spread 1 over the training images, all 192: float32 sums of 1,438 values."""
     features = extract(shipped, digits.train.pixels).double()
     assert features.shape == (1438, 192)
@@ -65,7 +65,7 @@ def test_shipped_features_are_standardised(shipped: Extractor, digits: Dataset):
     assert float((features.std(0) - 1).abs().max()) < 1e-4
 
 
-def test_features_do_not_depend_on_the_batch(shipped: Extractor, digits: Dataset):
+def test_features_do_not_depend_on_the_batch(shipped: Extractor, digits: Dataset) -> None:
     """Other kernels, other rounding: 1e-5 of features of spread 1. Sample i stays sample i."""
     pixels = digits.heldout.pixels[:50]
     together = extract(shipped, pixels)
@@ -77,7 +77,7 @@ def test_features_do_not_depend_on_the_batch(shipped: Extractor, digits: Dataset
     torch.testing.assert_close(extract(shipped, pixels[order]), together[order], rtol=0, atol=1e-5)
 
 
-def test_features_are_of_the_frozen_network(shipped: Extractor, digits: Dataset):
+def test_features_are_of_the_frozen_network(shipped: Extractor, digits: Dataset) -> None:
     """Batch statistics must not move while measuring."""
     before = {name: value.clone() for name, value in shipped.net.state_dict().items()}
     features = extract(shipped, digits.heldout.pixels[:300])
@@ -86,7 +86,7 @@ def test_features_are_of_the_frozen_network(shipped: Extractor, digits: Dataset)
     assert all(torch.equal(before[name], v) for name, v in shipped.net.state_dict().items())
 
 
-def test_features_tell_real_images_from_others(shipped: Extractor, digits: Dataset):
+def test_features_tell_real_images_from_others(shipped: Extractor, digits: Dataset) -> None:
     """Held-out digits are nearer to the training ones than these are upside down, or with rows
     exchanged, by a wide margin: without that KID and FID would measure nothing."""
     reference, pixels = extract(shipped, digits.train.pixels), digits.heldout.pixels
@@ -98,7 +98,9 @@ def test_features_tell_real_images_from_others(shipped: Extractor, digits: Datas
     assert distance(pixels[:, :, [1, 0, 3, 2, 5, 4, 7, 6]]) > 20 * abs(distance(pixels))
 
 
-def test_shipped_bundle_holds_the_features_of_its_dataset(shipped: Extractor, digits: Dataset):
+def test_shipped_bundle_holds_the_features_of_its_dataset(
+    shipped: Extractor, digits: Dataset
+) -> None:
     """Of every image once, in whatever order: distances do not depend on it.
 
     float16 keeps 11 bits, so 2⁻¹¹ of each; features below 6e-5 are subnormal, off by 6e-8. The
@@ -129,7 +131,7 @@ def small() -> Classifier:
 CARD = {"net": {"channels": 1, "classes": 4, "widths": [4, 8]}, "dataset": "made up"}
 
 
-def test_an_extractor_comes_back_as_it_was(tmp_path: Path, digits: Dataset):
+def test_an_extractor_comes_back_as_it_was(tmp_path: Path, digits: Dataset) -> None:
     path, net = tmp_path / "made-up-features.safetensors", small()
     save_extractor(path, net, CARD)
     back = load_extractor(path)
@@ -152,13 +154,13 @@ def refusal(path: Path) -> str:
     return text
 
 
-def test_a_missing_extractor_is_refused_with_the_remedy(tmp_path: Path):
+def test_a_missing_extractor_is_refused_with_the_remedy(tmp_path: Path) -> None:
     assert "ablate train-features" in refusal(tmp_path / "none.safetensors")
 
 
 def test_ones_own_extractor_comes_first_unless_another_is_wanted(
     tmp_path: Path, shipped: Extractor
-):
+) -> None:
     ours = shipped_path("digits")
     assert find_extractor("digits", tmp_path).hash == file_hash(ours)
     own = tmp_path / "digits-features.safetensors"
@@ -172,14 +174,14 @@ def test_ones_own_extractor_comes_first_unless_another_is_wanted(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.5, 0.999])
-def test_a_truncated_extractor_is_refused(tmp_path: Path, share: float):
+def test_a_truncated_extractor_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "cut.safetensors"
     whole = shipped_path("digits").read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     assert refusal(path)
 
 
-def test_foreign_files_are_refused(tmp_path: Path, tiny_bundle: Path):
+def test_foreign_files_are_refused(tmp_path: Path, tiny_bundle: Path) -> None:
     path = tmp_path / "foreign.safetensors"
     path.write_text("not a tensor in sight")
     assert refusal(path)
@@ -203,7 +205,7 @@ def test_foreign_files_are_refused(tmp_path: Path, tiny_bundle: Path):
     ],
     ids=["classes", "default widths", "arguments", "no network", "no card"],
 )
-def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card):
+def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card) -> None:
     path = tmp_path / "card.safetensors"
     save_extractor(path, small(), CARD)
     save_file(load_file(path), path, {"ablate": json.dumps(card)})
@@ -218,7 +220,7 @@ def trained(digits: Dataset) -> TrainedClassifier:
     return train_classifier(digits, SMALL)
 
 
-def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Dataset):
+def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Dataset) -> None:
     """Chance is 10 %, with a standard error of √(0.1 · 0.9/359) = 1.6 %: 17 % would be 4 of them.
     The last of 22 pooled batches is short, so sums differ by rounding only."""
     assert trained.accuracy > 0.17
@@ -232,7 +234,7 @@ def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Da
     assert float(features.std(0)[~alive].sum()) < 1e-4 * len(alive)
 
 
-def test_training_is_a_function_of_its_seed(trained: TrainedClassifier, digits: Dataset):
+def test_training_is_a_function_of_its_seed(trained: TrainedClassifier, digits: Dataset) -> None:
     """Not of the global generator, which it leaves alone."""
     before = torch.get_rng_state()
     again = train_classifier(digits, SMALL)
@@ -243,7 +245,7 @@ def test_training_is_a_function_of_its_seed(trained: TrainedClassifier, digits: 
     assert not torch.equal(other.net.head.weight, trained.net.head.weight)
 
 
-def test_made_extractor_can_be_loaded(tmp_path: Path, digits: Dataset):
+def test_made_extractor_can_be_loaded(tmp_path: Path, digits: Dataset) -> None:
     path, seen = tmp_path / "made.safetensors", []
     found = make_extractor("digits", path, 1, lambda epoch, loss: seen.append(epoch))
     made = load_extractor(path)
@@ -252,7 +254,7 @@ def test_made_extractor_can_be_loaded(tmp_path: Path, digits: Dataset):
     assert made.card["dataset_hash"] == digits.hash()
 
 
-def test_shifts_move_by_a_pixel_at_most_and_repeat_the_edge():
+def test_shifts_move_by_a_pixel_at_most_and_repeat_the_edge() -> None:
     """All nine shifts occur, each the padded image seen through another window."""
     image = torch.arange(12.0).view(1, 1, 3, 4)
     rows, columns = torch.arange(-1, 4).clamp(0, 2), torch.arange(-1, 5).clamp(0, 3)
@@ -271,7 +273,7 @@ def test_shifts_move_by_a_pixel_at_most_and_repeat_the_edge():
     assert len(seen) == 9
 
 
-def test_pooled_features_are_every_layers_means():
+def test_pooled_features_are_every_layers_means() -> None:
     """Of all layers, not only the last: 2 (4 + 8); the last 8 are what the head sees."""
     net = small()
     image = torch.rand(3, 1, 7, 5, generator=generator(6))
@@ -283,7 +285,7 @@ def test_pooled_features_are_every_layers_means():
         torch.testing.assert_close(net.features(image), (pooled - net.centre) / net.spread)
 
 
-def test_accuracy_counts_right_answers(digits: Dataset):
+def test_accuracy_counts_right_answers(digits: Dataset) -> None:
     """Labels set to the network's own answers, then a third of them spoilt."""
     net = small()
     pixels = digits.heldout.pixels[:300]

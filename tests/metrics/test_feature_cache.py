@@ -51,7 +51,7 @@ def counting(extractor: Extractor) -> tuple[Extractor, list[int]]:
 
 def test_computed_once_and_the_same_ever_after(
     digits: Dataset, extractor: Extractor, tmp_path: Path
-):
+) -> None:
     watched, calls = counting(extractor)
     told: list[int] = []
     first = cached_features(digits, "train", watched, tmp_path, told.append)
@@ -66,7 +66,7 @@ def test_computed_once_and_the_same_ever_after(
 
 def test_what_decides_the_features_decides_the_place(
     digits: Dataset, extractor: Extractor, tmp_path: Path
-):
+) -> None:
     other = digits._replace(train=digits.train._replace(pixels=digits.train.pixels.flip(3)))
     keys = {
         address_of(digits, "train", extractor).key,
@@ -83,7 +83,7 @@ def test_statistics_are_computed_once_for_all_processes(
     extractor: Extractor,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     """A second reference reads what the first one left: the same bits, and nothing is computed."""
     features = cached_features(digits, "test", extractor, tmp_path)
     home = tmp_path / address_of(digits, "test", extractor).key
@@ -108,7 +108,7 @@ def _never(*arguments: object) -> None:
 
 def test_an_import_drops_statistics_of_what_was_there(
     digits: Dataset, extractor: Extractor, tmp_path: Path
-):
+) -> None:
     features = cached_features(digits, "test", extractor, tmp_path)
     address = address_of(digits, "test", extractor)
     protocol = Protocol("digits", "0", "none", True, "digits/test", "0", len(features), 100)
@@ -120,7 +120,9 @@ def test_an_import_drops_statistics_of_what_was_there(
     torch.testing.assert_close(after.mean, 2 * before.mean)
 
 
-def test_a_broken_piece_is_made_again(digits: Dataset, extractor: Extractor, tmp_path: Path):
+def test_a_broken_piece_is_made_again(
+    digits: Dataset, extractor: Extractor, tmp_path: Path
+) -> None:
     watched, calls = counting(extractor)
     first = cached_features(digits, "test", watched, tmp_path)
     (piece,) = tmp_path.rglob("*.safetensors")
@@ -171,7 +173,7 @@ def worker(folder: Path, fatal: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
 
 
-def test_processes_share_the_work_and_a_kill_spoils_nothing(tmp_path: Path):
+def test_processes_share_the_work_and_a_kill_spoils_nothing(tmp_path: Path) -> None:
     killed = worker(tmp_path, "die")
     assert killed.wait() == -signal.SIGKILL
     together = [worker(tmp_path) for _ in range(2)]
@@ -183,7 +185,7 @@ def test_processes_share_the_work_and_a_kill_spoils_nothing(tmp_path: Path):
     assert len(sums) == 1
 
 
-def test_a_file_for_another_machine(digits: Dataset, extractor: Extractor, tmp_path: Path):
+def test_a_file_for_another_machine(digits: Dataset, extractor: Extractor, tmp_path: Path) -> None:
     watched, calls = counting(extractor)
     features = cached_features(digits, "train", watched, tmp_path / "here")
     address = address_of(digits, "train", extractor)
@@ -193,7 +195,7 @@ def test_a_file_for_another_machine(digits: Dataset, extractor: Extractor, tmp_p
     assert len(calls) == 3  # all of them here
 
 
-def test_a_foreign_file_is_refused(digits: Dataset, extractor: Extractor, tmp_path: Path):
+def test_a_foreign_file_is_refused(digits: Dataset, extractor: Extractor, tmp_path: Path) -> None:
     path = tmp_path / "file.safetensors"
     for content in (b"", b"no tensors"):
         path.write_bytes(content)
@@ -222,7 +224,7 @@ def test_a_file_cannot_say_where_it_goes_or_hold_what_is_no_table(
     tmp_path: Path,
     changes: dict[str, str],
     features: torch.Tensor,
-):
+) -> None:
     address = address_of(digits, "train", extractor)._replace(images=2, **changes)
     export_features(features, address, tmp_path / "file.safetensors")
     with pytest.raises(UserError, match=r"its card is not|not a table"):

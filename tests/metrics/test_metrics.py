@@ -40,14 +40,14 @@ def statistics(mean: list[float], covariance: list[list[float]]) -> Statistics:
 # --- Fréchet ------------------------------------------------------------------------------------
 
 
-def test_statistics_are_numpys():
+def test_statistics_are_numpys() -> None:
     found = features_to_statistics(features(50, 6, 1).float())
     rows = features(50, 6, 1).float().double().numpy()
     np.testing.assert_allclose(found.mean, rows.mean(0), rtol=1e-12)
     np.testing.assert_allclose(found.covariance, np.cov(rows, rowvar=False), rtol=1e-12)
 
 
-def test_fid_of_diagonal_gaussians():
+def test_fid_of_diagonal_gaussians() -> None:
     """‖m_a - m_b‖² + Σ (√a_i - √b_i)², with a direction in which one has no spread at all."""
     a, b = torch.tensor([4.0, 9, 0, 1]).double(), torch.tensor([1.0, 16, 25, 1]).double()
     first = Statistics(torch.tensor([0.0, 1, 2, 3]).double(), a.diag())
@@ -55,7 +55,7 @@ def test_fid_of_diagonal_gaussians():
     assert statistics_to_fid(first, second) == pytest.approx((1 + 4) + (1 + 1 + 25 + 0), rel=1e-12)
 
 
-def test_fid_of_gaussians_whose_covariances_do_not_commute():
+def test_fid_of_gaussians_whose_covariances_do_not_commute() -> None:
     """In two dimensions tr (AB)^½ = √(tr AB + 2 √det AB), by Cayley-Hamilton."""
     first = statistics([0.3, -1.0], [[2.0, 0.6], [0.6, 1.0]])
     second = statistics([0.0, 0.5], [[0.5, -0.4], [-0.4, 3.0]])
@@ -67,7 +67,7 @@ def test_fid_of_gaussians_whose_covariances_do_not_commute():
     assert statistics_to_fid(first, second) == pytest.approx(expected, rel=1e-12)
 
 
-def test_fid_of_scaled_gaussian():
+def test_fid_of_scaled_gaussian() -> None:
     """C_b = c² C_a: tr C (1 - c)², full matrices, 64 dimensions."""
     covariance = features_to_statistics(features(500, 64, 3)).covariance
     zero = torch.zeros(64, dtype=torch.float64)
@@ -75,7 +75,7 @@ def test_fid_of_scaled_gaussian():
     assert found == pytest.approx(0.25 * float(covariance.trace()), rel=1e-10)
 
 
-def test_fid_agrees_with_the_reference_formula():
+def test_fid_agrees_with_the_reference_formula() -> None:
     """scipy.linalg.sqrtm of C_a C_b, as the original implementation has it."""
     a, b = features(400, 24, 5), 1.3 * features(300, 24, 7) + 0.1
     first, second = features_to_statistics(a), features_to_statistics(b)
@@ -94,7 +94,7 @@ class Flat(nn.Module):
         return image.flatten(1)
 
 
-def test_fid_agrees_with_torchmetrics():
+def test_fid_agrees_with_torchmetrics() -> None:
     from torchmetrics.image.fid import FrechetInceptionDistance
 
     a, b = features(400, 24, 9), 1.3 * features(300, 24, 11) + 0.1
@@ -106,7 +106,7 @@ def test_fid_agrees_with_torchmetrics():
     assert ours == pytest.approx(float(metric.compute()), rel=1e-8)
 
 
-def test_fid_of_itself_is_zero_even_when_singular():
+def test_fid_of_itself_is_zero_even_when_singular() -> None:
     """30 rows in 64 dimensions: 35 eigenvalues are rounding, and none may turn into a NaN.
 
     √ turns rounding of 1e-16 tr C into 1e-8; 35 of those, relative to the trace.
@@ -115,7 +115,7 @@ def test_fid_of_itself_is_zero_even_when_singular():
     assert abs(statistics_to_fid(one, one)) < 35 * 2e-8 * float(one.covariance.trace())
 
 
-def test_fid_is_symmetric_and_scales_by_the_square():
+def test_fid_is_symmetric_and_scales_by_the_square() -> None:
     a, b = features(300, 16, 15), 1.5 * features(200, 16, 17)
     first, second = features_to_statistics(a), features_to_statistics(b)
     there = statistics_to_fid(first, second)
@@ -125,7 +125,7 @@ def test_fid_is_symmetric_and_scales_by_the_square():
 
 
 @pytest.mark.parametrize("count", [4, 11, 12, 40])
-def test_fid_from_few_features_is_that_of_their_statistics(count):
+def test_fid_from_few_features_is_that_of_their_statistics(count) -> None:
     """An N×N problem up to 12 samples, an f×f one above. Where C_a C_b has zero eigenvalues either
     finds them to 1e-16 of the largest, and their roots to 1e-8."""
     samples, reference = features(count, 12, 5), features_to_statistics(features(60, 12, 7))
@@ -145,7 +145,7 @@ def infinity_of(
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.8])
-def test_fid_infinity_is_unbiased_where_fid_is_not(shift):
+def test_fid_infinity_is_unbiased_where_fid_is_not(shift) -> None:
     """Over 40 repetitions its mean is within four standard errors of the truth, plain FID's is
     more than ten away; and two of its own standard errors cover the truth 9 times of 10 at least
     (95 % expected of an honest bar, of which 40 trials fall below 36 in 5 cases of 100; ours are
@@ -167,7 +167,7 @@ def moved(a: Statistics, x: Tensor, step: float) -> Statistics:
 
 
 @pytest.mark.parametrize("count", [9, 40])
-def test_influence_on_fid_is_its_derivative(count):
+def test_influence_on_fid_is_its_derivative(count) -> None:
     """By central differences, step h = 1e-3: their error is h² of the third derivative (that of a
     root, some 1e2 where a slope is 10), and rounding's 1e-8 in the root of a zero eigenvalue over
     2 h: both below 1e-3 of the largest slope. With fewer samples than features C_a has room to move
@@ -192,7 +192,7 @@ def test_influence_on_fid_is_its_derivative(count):
 
 
 @pytest.mark.parametrize(("count", "width"), [(200, 16), (60, 96)])
-def test_fids_standard_error_is_its_spread(count, width):
+def test_fids_standard_error_is_its_spread(count, width) -> None:
     """Of 100 repetitions: a variance has an error of √(2/99) = 14 %, four of them either way."""
     mixing = normal((width, width), 3) / width**0.5
     values, squares = [], []
@@ -207,7 +207,7 @@ def test_fids_standard_error_is_its_spread(count, width):
 
 
 @pytest.mark.parametrize("metric", ["fid", "kid"])
-def test_paired_differences_are_sharper_and_honest(metric):
+def test_paired_differences_are_sharper_and_honest(metric) -> None:
     """Two generators that share random numbers, 100 times: the error told is the spread's, as above
     (KID's may be on the safe side, up to twice the variance), and many times smaller than that of
     two that do not."""
@@ -229,7 +229,7 @@ def test_paired_differences_are_sharper_and_honest(metric):
     assert sum(apart) > 20 * sum(shared)
 
 
-def test_what_is_not_paired_is_refused():
+def test_what_is_not_paired_is_refused() -> None:
     one, other = (features_to_kid(features(n, 5, n), features(9, 5, 1)) for n in (12, 13))
     with pytest.raises(ValueError, match="12 and 13 samples"):
         paired_difference(one, other)
@@ -252,12 +252,12 @@ def brute_force(a: Tensor, b: Tensor) -> float:
     return within(a) + within(b) - 2 * sum(across) / len(across)
 
 
-def test_kid_is_the_double_sum():
+def test_kid_is_the_double_sum() -> None:
     a, b = features(12, 5, 21), 1.4 * features(9, 5, 23)
     assert features_to_kid(a, b).value == pytest.approx(brute_force(a, b), rel=1e-10)
 
 
-def test_kid_agrees_with_torchmetrics():
+def test_kid_agrees_with_torchmetrics() -> None:
     """One subset of everything; the metric's shuffle then changes the order of sums alone."""
     from torchmetrics.image.kid import KernelInceptionDistance
 
@@ -272,7 +272,7 @@ def test_kid_agrees_with_torchmetrics():
     assert features_to_kid(a, b).value == pytest.approx(expected, rel=1e-10)
 
 
-def test_kid_is_unbiased():
+def test_kid_is_unbiased() -> None:
     """Generator = data, 200 times over, small and unequal sets: the mean is zero.
 
     Also the check of the check: with the diagonal left in (the biased form) the mean is far off.
@@ -285,7 +285,7 @@ def test_kid_is_unbiased():
     assert 20 * error < 7 / 20
 
 
-def test_kid_grows_with_the_distance():
+def test_kid_grows_with_the_distance() -> None:
     """A shift of every feature by 0.5 is far outside the noise of zero."""
     a, b = normal((100, 8), 31), normal((100, 8), 32)
     shifts = [features_to_kid(a + shift, b).value for shift in (0.0, 0.5, 1.0)]
@@ -293,14 +293,14 @@ def test_kid_grows_with_the_distance():
     assert shifts[2] > shifts[1]
 
 
-def test_known_part_of_the_reference_changes_nothing():
+def test_known_part_of_the_reference_changes_nothing() -> None:
     a, b = features(40, 8, 33), features(50, 8, 35)
     known, found = features_to_kid(a, b, within(b)), features_to_kid(a, b)
     assert known.estimate == found.estimate
     assert torch.equal(known.reference, found.reference)
 
 
-def test_kid_in_pieces_is_kid(monkeypatch: pytest.MonkeyPatch):
+def test_kid_in_pieces_is_kid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of the kernel a few at a time: sums in another order, rounding of 1e-16 of each."""
     a, b = features(40, 8, 33), features(50, 8, 35)
     whole = features_to_kid(a, b)
@@ -310,7 +310,7 @@ def test_kid_in_pieces_is_kid(monkeypatch: pytest.MonkeyPatch):
     torch.testing.assert_close(parts.samples, whole.samples, rtol=1e-10, atol=1e-12)
 
 
-def test_kid_of_one_whole_subset_is_kid():
+def test_kid_of_one_whole_subset_is_kid() -> None:
     a, b = features(40, 8, 33), features(50, 8, 35)
     found = kid_of_subsets(a, b, generator(1), subsets=3, size=50)
     assert found.value == pytest.approx(features_to_kid(a, b).value, rel=1e-10)
@@ -320,7 +320,7 @@ def test_kid_of_one_whole_subset_is_kid():
     assert small == kid_of_subsets(a, b, generator(1), subsets=40, size=20)
 
 
-def test_distances_do_not_depend_on_order_or_batch():
+def test_distances_do_not_depend_on_order_or_batch() -> None:
     """A sum in another order: float64 rounding, 1e-16 of terms of size 1 to 100, over 1e4 pairs."""
     a, b = features(70, 12, 37), 1.2 * features(90, 12, 39)
     mixed_a = a[torch.randperm(70, generator=generator(1))]
@@ -333,7 +333,7 @@ def test_distances_do_not_depend_on_order_or_batch():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_distances_are_computed_in_float64(dtype):
+def test_distances_are_computed_in_float64(dtype) -> None:
     """Features stored short are first made long: no sum is taken in their own precision."""
     a, b = features(60, 12, 41).to(dtype), features(60, 12, 43).to(dtype)
     assert features_to_kid(a, b).estimate == features_to_kid(a.double(), b.double()).estimate
@@ -342,7 +342,7 @@ def test_distances_are_computed_in_float64(dtype):
     assert all(torch.equal(x, y) for x, y in zip(short, long, strict=True))
 
 
-def test_pairs_alone_explain_nothing_of_a_constant_kernel():
+def test_pairs_alone_explain_nothing_of_a_constant_kernel() -> None:
     """Ten images that are all one have no variance; nor does it change with what all share."""
     assert within(torch.ones(10, 4)).pairs < 1e-12
     few = 0.5 + 0.2 * normal((20, 64), 1)
@@ -354,7 +354,7 @@ def test_pairs_alone_explain_nothing_of_a_constant_kernel():
     assert within(few).pairs == pytest.approx(2 * float((left**2).sum()) / (20 * 19) ** 2, rel=1e-6)
 
 
-def test_kids_standard_error_with_few_images_and_features_that_are_not_centred():
+def test_kids_standard_error_with_few_images_and_features_that_are_not_centred() -> None:
     """As Inception's are. A spread over 200 has an error of 5 %, four of them either way, and what
     is told of 50 images may be a tenth on the safe side."""
     beds = ((normal((50, 64), 2 * s), normal((50, 64), 2 * s + 1)) for s in range(200))
@@ -364,7 +364,7 @@ def test_kids_standard_error_with_few_images_and_features_that_are_not_centred()
     assert 0.8 < told / spread < 1.3
 
 
-def test_fid_infinity_does_not_mind_the_order_of_classes():
+def test_fid_infinity_does_not_mind_the_order_of_classes() -> None:
     """Two classes in turn: every second image is of one class, and so would a half be."""
     a, b = (normal((800, 4), seed) + 10 * (torch.arange(800) % 2)[:, None] for seed in (1, 2))
     found = measure_fid_infinity(a, b).estimate
@@ -375,7 +375,7 @@ def test_fid_infinity_does_not_mind_the_order_of_classes():
 @pytest.mark.parametrize(
     ("count", "reference", "shift"), [(128, 512, 0.3), (256, 256, 0.0), (100, 1000, 0.0)]
 )
-def test_kids_standard_error_covers_at_its_rate(count, reference, shift):
+def test_kids_standard_error_covers_at_its_rate(count, reference, shift) -> None:
     """200 repetitions: 95 % of the intervals hold the truth, within three binomial deviations of
     1.5 % below; above, the degenerate case (equal laws) may only err on the safe side.
 
@@ -403,7 +403,7 @@ OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/test", "
 
 
 @pytest.mark.parametrize("field", Protocol._fields)
-def test_every_field_counts(field):
+def test_every_field_counts(field) -> None:
     changed = PROTOCOL._replace(**{field: getattr(OTHER, field)})
     assert changed.hash != PROTOCOL.hash
     with pytest.raises(UserError) as caught:
@@ -413,13 +413,13 @@ def test_every_field_counts(field):
     assert not any(f"{other}: " in text for other in Protocol._fields if other != field)
 
 
-def test_equal_protocols_are_let_through_and_the_hash_is_pinned():
+def test_equal_protocols_are_let_through_and_the_hash_is_pinned() -> None:
     """The hash stands in MLflow beside old numbers: it must not change from version to version."""
     require_same(PROTOCOL._asdict(), Protocol(*PROTOCOL)._asdict())
     assert Protocol(*PROTOCOL).hash == PROTOCOL.hash == "270537cd"
 
 
-def test_all_that_differs_is_said_at_once():
+def test_all_that_differs_is_said_at_once() -> None:
     with pytest.raises(UserError) as caught:
         require_same(PROTOCOL._asdict(), OTHER._asdict())
     assert str(caught.value).count(" against ") == len(Protocol._fields)

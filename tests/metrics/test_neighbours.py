@@ -25,7 +25,7 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
     return (a[:, None] - b[None]).double().norm(dim=2)
 
 
-def test_nearest_are_those_of_brute_force(piece: int):
+def test_nearest_are_those_of_brute_force(piece: int) -> None:
     queries, others = normal((20, 6), 0), normal((33, 6), 1)
     expected = distances(queries, others).sort(1)
     found = nearest(queries, others, k=4)
@@ -33,7 +33,7 @@ def test_nearest_are_those_of_brute_force(piece: int):
     torch.testing.assert_close(found.distances.double(), expected.values[:, :4], rtol=1e-5, atol=0)
 
 
-def test_a_row_is_not_its_own_neighbour(piece: int):
+def test_a_row_is_not_its_own_neighbour(piece: int) -> None:
     rows = normal((25, 4), 2)
     rows[7] = rows[20]  # but may be a twin's
     table = distances(rows, rows).fill_diagonal_(torch.inf)
@@ -44,12 +44,12 @@ def test_a_row_is_not_its_own_neighbour(piece: int):
     assert torch.equal(found.indices[others, 0], table.min(1).indices[others])
 
 
-def test_too_few_to_have_so_many_neighbours():
+def test_too_few_to_have_so_many_neighbours() -> None:
     with pytest.raises(ValueError, match="5 neighbours of 4"):
         nearest(normal((5, 2), 0), normal((5, 2), 0), k=5, same=True)
 
 
-def test_far_from_the_origin_neighbours_are_still_found():
+def test_far_from_the_origin_neighbours_are_still_found() -> None:
     """Pixels lie about some mean image far from 0; in float32 only differences are small."""
     others = normal((200, 50), 3) + 1000
     queries = others[:40] + 0.01 * normal((40, 50), 4)
@@ -77,7 +77,7 @@ def brute_force(samples: Tensor, real: Tensor, k: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_coverage_by_its_definitions(piece: int, k: int):
+def test_coverage_by_its_definitions(piece: int, k: int) -> None:
     samples, real = 0.8 * normal((30, 5), 5) + 0.4, normal((41, 5), 6)
     found = means(samples, real, k)
     assert found == pytest.approx(brute_force(samples, real, k), abs=1e-12)
@@ -85,7 +85,7 @@ def test_coverage_by_its_definitions(piece: int, k: int):
     assert 0.1 < found["recall"] < 1
 
 
-def test_what_they_tell_apart():
+def test_what_they_tell_apart() -> None:
     """Real images themselves have all; one mode of two has precision and half the recall; noise
     far away has nothing."""
     two = torch.cat([normal((150, 4), 7), normal((150, 4), 8) + 20])
@@ -101,14 +101,14 @@ def test_what_they_tell_apart():
     assert none == {"precision": 0.0, "recall": 0.0, "density": 0.0, "coverage": 0.0}
 
 
-def test_known_radii_change_nothing():
+def test_known_radii_change_nothing() -> None:
     samples, real = normal((30, 5), 12), normal((41, 5), 13)
     known = features_to_coverage(samples, real, 3, radii(real, 3))
     pairs = zip(known, features_to_coverage(samples, real, 3), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_each_error_is_over_the_set_that_the_mean_is_over():
+def test_each_error_is_over_the_set_that_the_mean_is_over() -> None:
     found = features_to_coverage(normal((30, 5), 14), normal((41, 5), 15), 3).measured()
     assert [len(found[name].samples) for name in ("precision", "density")] == [30, 30]
     assert [len(found[name].reference) for name in ("recall", "coverage")] == [41, 41]

@@ -25,7 +25,7 @@ every_size = pytest.mark.parametrize(("height", "width"), SIZES)
 
 
 @every_size
-def test_antialias_is_torchs(height: int, width: int):
+def test_antialias_is_torchs(height: int, width: int) -> None:
     x = images(height, width)
     expected = functional.interpolate(
         x.double(), (299, 299), mode="bilinear", align_corners=False, antialias=True
@@ -36,7 +36,7 @@ def test_antialias_is_torchs(height: int, width: int):
 
 
 @every_size
-def test_clean_is_pillows_bicubic_in_float(height: int, width: int):
+def test_clean_is_pillows_bicubic_in_float(height: int, width: int) -> None:
     x = images(height, width)
     found = resized(x, "clean", 299)
     for image, ours in zip(x.flatten(0, 1), found.flatten(0, 1), strict=True):
@@ -46,7 +46,7 @@ def test_clean_is_pillows_bicubic_in_float(height: int, width: int):
 
 
 @every_size
-def test_tf1_by_its_formula(height: int, width: int):
+def test_tf1_by_its_formula(height: int, width: int) -> None:
     """out[i, j] = Σ over the four pixels around (i h/299, j w/299), which are cut at the end."""
     x = images(height, width).double()
     found = resized(x, "tf1", 299).double()
@@ -62,12 +62,12 @@ def test_tf1_by_its_formula(height: int, width: int):
 
 @pytest.mark.parametrize("kind", RESIZES)
 @pytest.mark.parametrize("inputs", [7, 28, 299, 512])
-def test_a_grey_image_stays_grey(kind: str, inputs: int):
+def test_a_grey_image_stays_grey(kind: str, inputs: int) -> None:
     sums = matrix(kind, inputs, 299).double().sum(1)
     torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-6)
 
 
-def test_they_are_not_the_same():
+def test_they_are_not_the_same() -> None:
     """Half a pixel between TensorFlow's and the others: what three libraries disagree by."""
     x = images(32, 32)
     found = {kind: resized(x, kind, 299) for kind in RESIZES}
@@ -75,7 +75,7 @@ def test_they_are_not_the_same():
     assert float((found["clean"] - found["antialias"]).abs().mean()) > 1
 
 
-def test_at_its_own_size_an_image_is_itself():
+def test_at_its_own_size_an_image_is_itself() -> None:
     x = images(299, 299)
     for kind in RESIZES:
         torch.testing.assert_close(resized(x, kind, 299), x.float(), rtol=0, atol=ROUNDING)

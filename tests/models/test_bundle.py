@@ -107,7 +107,7 @@ def check_classes(found: Moments, expected: Moments) -> None:
 # --- there and back -----------------------------------------------------------------------------
 
 
-def test_card_comes_back_equal(parts: Parts, tmp_path: Path):
+def test_card_comes_back_equal(parts: Parts, tmp_path: Path) -> None:
     path = parts.write(tmp_path / "a.safetensors")
     back = bundles.read_card(path)
     assert len(back.content) == 64  # of the tensors, known when they are written
@@ -115,7 +115,7 @@ def test_card_comes_back_equal(parts: Parts, tmp_path: Path):
     assert bundles.read(path).card == back
 
 
-def test_weights_come_back_as_float16_keeps_them(parts: Parts, tmp_path: Path):
+def test_weights_come_back_as_float16_keeps_them(parts: Parts, tmp_path: Path) -> None:
     back = bundles.read(parts.write(tmp_path / "a.safetensors")).model
     assert not back.training
     written = parts.model.net.state_dict()
@@ -125,7 +125,7 @@ def test_weights_come_back_as_float16_keeps_them(parts: Parts, tmp_path: Path):
         assert torch.equal(value, written[name].half().float()), name
 
 
-def test_denoiser_comes_back_close(parts: Parts, tmp_path: Path):
+def test_denoiser_comes_back_close(parts: Parts, tmp_path: Path) -> None:
     """Each of some ten layers is off by 2⁻¹¹ of its output at most, so the network by 1 % of its
     own, and far less in the mean; the linear part is float32 both times where it has no tail, and
     else each direction's gain is off by 2⁻¹¹ twice, against a correction of order one."""
@@ -137,7 +137,7 @@ def test_denoiser_comes_back_close(parts: Parts, tmp_path: Path):
     assert float((after - before).abs().max()) < 0.01 * float((before - linear).abs().max())
 
 
-def test_moments_come_back(parts: Parts, tmp_path: Path):
+def test_moments_come_back(parts: Parts, tmp_path: Path) -> None:
     back = bundles.read(parts.write(tmp_path / "a.safetensors")).moments
     true = parts.moments.everything
     rounded = true._replace(basis=true.basis.half()) if true.tail > 0 else true
@@ -148,14 +148,14 @@ def test_moments_come_back(parts: Parts, tmp_path: Path):
     check_classes(back, parts.moments)
 
 
-def test_features_come_back(parts: Parts, tmp_path: Path):
+def test_features_come_back(parts: Parts, tmp_path: Path) -> None:
     back = bundles.read(parts.write(tmp_path / "a.safetensors")).features
     assert back.keys() == parts.features.keys()
     for split, value in back.items():
         assert torch.equal(value, parts.features[split].half().float())
 
 
-def test_colour_bundle_keeps_its_channels(tmp_path: Path):
+def test_colour_bundle_keeps_its_channels(tmp_path: Path) -> None:
     x = 1 + torch.rand(30, 3, 6, 6, generator=generator(5))
     recipe = Recipe(dataset="cifar10", steps=1, rank=9, class_rank=3, net=Net(widths=(8,), patch=2))
     moments = fit_moments(x, torch.arange(30) % 2, 9, 3)
@@ -172,7 +172,7 @@ def test_colour_bundle_keeps_its_channels(tmp_path: Path):
     assert back.model(torch.zeros(2, 3, 6, 6), torch.ones(2)).shape == (2, 3, 6, 6)
 
 
-def test_writing_what_was_read_changes_nothing_but_rounding(parts: Parts, tmp_path: Path):
+def test_writing_what_was_read_changes_nothing_but_rounding(parts: Parts, tmp_path: Path) -> None:
     """float16 of float16 is itself; only the rotations are multiplied out and back again, by
     shared directions that are orthonormal to 2⁻¹⁰ √R where they are rounded."""
     first = parts.write(tmp_path / "a.safetensors")
@@ -191,7 +191,7 @@ def test_writing_what_was_read_changes_nothing_but_rounding(parts: Parts, tmp_pa
     )
 
 
-def test_hash_is_of_the_content(parts: Parts, tmp_path: Path):
+def test_hash_is_of_the_content(parts: Parts, tmp_path: Path) -> None:
     first, second = parts.write(tmp_path / "a.safetensors"), parts.write(tmp_path / "b.safetensors")
     assert first.read_bytes() == second.read_bytes()
     before = bundles.read(first).hash
@@ -207,7 +207,9 @@ def test_hash_is_of_the_content(parts: Parts, tmp_path: Path):
 # --- the bundles that are there -----------------------------------------------------------------
 
 
-def test_made_bundle_has_everything(tiny_bundle: Path, tiny_recipe: Recipe, digits: Dataset):
+def test_made_bundle_has_everything(
+    tiny_bundle: Path, tiny_recipe: Recipe, digits: Dataset
+) -> None:
     bundle = bundles.read(tiny_bundle)
     extractor = load_extractor(shipped_path("digits"))
     assert bundle.card.name == "tiny"
@@ -222,7 +224,7 @@ def test_made_bundle_has_everything(tiny_bundle: Path, tiny_recipe: Recipe, digi
         assert torch.equal(bundle.features[split], extract(extractor, chosen).half().float())
 
 
-def test_features_are_of_a_sample_without_repetition():
+def test_features_are_of_a_sample_without_repetition() -> None:
     order = _order(3 * MOST_IMAGES)
     assert sorted(order.tolist()) == list(range(3 * MOST_IMAGES))
     assert torch.equal(order, _order(3 * MOST_IMAGES))
@@ -230,7 +232,7 @@ def test_features_are_of_a_sample_without_repetition():
 
 
 @pytest.mark.parametrize(("widths", "count"), [((48, 96), 5000), ((48, 96, 192), 2000)])
-def test_features_of_a_split_are_bounded_in_number_and_in_bytes(widths, count):
+def test_features_of_a_split_are_bounded_in_number_and_in_bytes(widths, count) -> None:
     """2 Σ widths features in float16: 288 let 5,000 images in, 672 only 2,142, so 2,000."""
     net = Classifier(1, 10, widths).eval()
     grey = Images(torch.zeros(6000, 1, 4, 4, dtype=torch.uint8), torch.zeros(6000).long())
@@ -241,7 +243,7 @@ def test_features_of_a_split_are_bounded_in_number_and_in_bytes(widths, count):
     assert len(found["heldout"]) == 100
 
 
-def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset):
+def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset) -> None:
     """Read by this version's reader: a file of an older layout with the same shapes would pass
     every other check and start the samplers from the wrong Gaussians.
 
@@ -259,7 +261,7 @@ def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset):
         assert float((covariance(got) - covariance(true)).abs().max()) < bound
 
 
-def test_shipped_bundles_are_small_and_known_by_their_own_names():
+def test_shipped_bundles_are_small_and_known_by_their_own_names() -> None:
     shipped = [path for path in bundles.ZOO.glob("*.safetensors") if "-features" not in path.stem]
     assert [path.stem for path in shipped if path.stem == "digits"]
     for path in shipped:
@@ -284,19 +286,19 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("keep", [0, 4, 8, 200, -100_000, -1])
-def test_truncated_bundle_is_refused(tiny_bundle: Path, tmp_path: Path, keep: int):
+def test_truncated_bundle_is_refused(tiny_bundle: Path, tmp_path: Path, keep: int) -> None:
     path = tmp_path / "cut.safetensors"
     path.write_bytes(tiny_bundle.read_bytes()[:keep])
     assert refusal(path)
 
 
-def test_missing_bundle_and_folder_are_refused(tmp_path: Path):
+def test_missing_bundle_and_folder_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.safetensors")
     (tmp_path / "folder.safetensors").mkdir()
     assert refusal(tmp_path / "folder.safetensors")
 
 
-def test_foreign_safetensors_are_refused(tmp_path: Path):
+def test_foreign_safetensors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "foreign.safetensors"
     save_file({"weight": torch.zeros(3)}, path)
     assert "not one of ablate's" in refusal(path)
@@ -317,7 +319,7 @@ def card_of(path: Path) -> dict:
 
 
 @pytest.mark.parametrize("number", [0, 99, "1", None])
-def test_other_formats_are_refused(tiny_bundle: Path, tmp_path: Path, number):
+def test_other_formats_are_refused(tiny_bundle: Path, tmp_path: Path, number) -> None:
     card = card_of(tiny_bundle) | {"format": number}
     text = refusal(with_card(tiny_bundle, tmp_path / "f.safetensors", json.dumps(card)))
     assert f"format {number}" in text
@@ -325,7 +327,7 @@ def test_other_formats_are_refused(tiny_bundle: Path, tmp_path: Path, number):
 
 
 @pytest.mark.parametrize("change", ["unknown key", "missing key", "not JSON", "not an object"])
-def test_bad_cards_are_refused(tiny_bundle: Path, tmp_path: Path, change: str):
+def test_bad_cards_are_refused(tiny_bundle: Path, tmp_path: Path, change: str) -> None:
     card = card_of(tiny_bundle)
     texts = {
         "unknown key": json.dumps(card | {"colour": "blue"}),
@@ -339,7 +341,9 @@ def test_bad_cards_are_refused(tiny_bundle: Path, tmp_path: Path, change: str):
 @pytest.mark.parametrize(
     "name", ["net.out.weight", "everything.mean", "classes.basis", "class_averages"]
 )
-def test_bundle_without_one_of_its_tensors_is_refused(tiny_bundle: Path, tmp_path: Path, name: str):
+def test_bundle_without_one_of_its_tensors_is_refused(
+    tiny_bundle: Path, tmp_path: Path, name: str
+) -> None:
     tensors = load_file(tiny_bundle)
     del tensors[name]
     path = tmp_path / "less.safetensors"
@@ -350,7 +354,7 @@ def test_bundle_without_one_of_its_tensors_is_refused(tiny_bundle: Path, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_bundle_of_another_network_is_refused(tiny_bundle: Path, tmp_path: Path):
+def test_bundle_of_another_network_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     card = card_of(tiny_bundle)
     card["recipe"]["net"]["widths"] = [8, 16]
     path = with_card(tiny_bundle, tmp_path / "other.safetensors", json.dumps(card))
@@ -369,7 +373,7 @@ class Trap:
         return Path.touch, (self.mark,)
 
 
-def test_renamed_pickle_is_refused_and_not_opened(tmp_path: Path):
+def test_renamed_pickle_is_refused_and_not_opened(tmp_path: Path) -> None:
     path, mark = tmp_path / "pickle.safetensors", tmp_path / "mark"
     for content in (pickle.dumps(Trap(mark)), None):
         if content is None:
@@ -395,7 +399,7 @@ def zoo(tmp_path: Path, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return folder
 
 
-def test_find_by_name_and_by_path(zoo: Path, tmp_path: Path):
+def test_find_by_name_and_by_path(zoo: Path, tmp_path: Path) -> None:
     assert bundles.find("small", Workspace(tmp_path)) == zoo / "small.safetensors"
     mine = tmp_path / "mine" / "own.safetensors"
     mine.parent.mkdir()
@@ -404,7 +408,9 @@ def test_find_by_name_and_by_path(zoo: Path, tmp_path: Path):
     assert bundles.find(str(mine), Workspace(Path("/nowhere"))) == mine
 
 
-def test_a_bundle_trained_under_the_root_comes_before_the_shipped_one(zoo: Path, tmp_path: Path):
+def test_a_bundle_trained_under_the_root_comes_before_the_shipped_one(
+    zoo: Path, tmp_path: Path
+) -> None:
     workspace = Workspace(tmp_path)
     own = workspace.bundles / "small.safetensors"
     own.parent.mkdir(parents=True)
@@ -414,19 +420,21 @@ def test_a_bundle_trained_under_the_root_comes_before_the_shipped_one(zoo: Path,
 
 
 @pytest.mark.parametrize("name", ["smal", "small-features", "none.safetensors", "zoo", ""])
-def test_unknown_bundle_is_refused_with_the_known_ones(zoo: Path, tmp_path: Path, name: str):
+def test_unknown_bundle_is_refused_with_the_known_ones(
+    zoo: Path, tmp_path: Path, name: str
+) -> None:
     with pytest.raises(UserError) as caught:
         bundles.find(name, Workspace(tmp_path))
     assert f"{name!r} is neither known (large, small) nor" in str(caught.value)
 
 
-def test_empty_zoo_says_so(zoo: Path, tmp_path: Path):
+def test_empty_zoo_says_so(zoo: Path, tmp_path: Path) -> None:
     shutil.rmtree(zoo)
     with pytest.raises(UserError, match=r"known \(none\)"):
         bundles.find("moon", Workspace(tmp_path))
 
 
-def test_a_bundle_that_can_be_trained_says_how(tmp_path: Path):
+def test_a_bundle_that_can_be_trained_says_how(tmp_path: Path) -> None:
     """As the full budgets of the studies name them: the paper's networks do not ship."""
     with pytest.raises(UserError) as caught:
         bundles.find("paper-fashion", Workspace(tmp_path))

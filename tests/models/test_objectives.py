@@ -31,14 +31,14 @@ class ExactStein(nn.Module):
         return LAW.stein(x.flatten(1), float(log_s[0].exp())).view_as(x)
 
 
-def test_the_papers_parametrisation_is_the_denoiser_of_its_score():
+def test_the_papers_parametrisation_is_the_denoiser_of_its_score() -> None:
     y = normal((5, 1, 2, 2), 0)
     s = torch.full((5,), 0.7, dtype=torch.float64)
     expected = LAW.denoised(y.flatten(1), 0.7).view_as(y)
     assert torch.allclose(AsInPaper(ExactStein())(y, s), expected, rtol=0, atol=1e-12)
 
 
-def test_the_papers_loss_is_mdsm_without_weights():
+def test_the_papers_loss_is_mdsm_without_weights() -> None:
     y_0, z = normal((6, 1, 2, 2), 1), normal((6, 1, 2, 2), 2)
     s = torch.full((6,), 0.4, dtype=torch.float64)
     y_t = y_0 + 0.4 * z
@@ -46,7 +46,7 @@ def test_the_papers_loss_is_mdsm_without_weights():
     assert torch.allclose(AsInPaper(ExactStein()).losses(y_0, s, z).mean(), by_hand)
 
 
-def test_the_papers_levels_are_its_steps():
+def test_the_papers_levels_are_its_steps() -> None:
     recipe = Recipe(dataset="digits", steps=1, batch=100_000, objective="paper")
     s = recipe.noise_levels(generator(0)).double()
     k = PAPER_N * (s / 0.8) ** 2
@@ -57,7 +57,7 @@ def test_the_papers_levels_are_its_steps():
 
 
 @pytest.mark.parametrize("focus", [0.3, 0.8])
-def test_a_focus_draws_levels_to_the_middle(focus: float):
+def test_a_focus_draws_levels_to_the_middle(focus: float) -> None:
     """v = u + focus sin(2πu) / 2π is monotone and has v(½) = ½. Between the quarters of u, v is
     ¼ + focus/2π and ¾ - focus/2π, and half of the levels lie there."""
     recipe = Recipe(dataset="digits", steps=1, batch=4000, focus=focus)
@@ -74,13 +74,13 @@ def test_a_focus_draws_levels_to_the_middle(focus: float):
     assert at_middle == pytest.approx(1 / (1 - focus), rel=0.2)
 
 
-def test_without_a_focus_levels_are_log_uniform():
+def test_without_a_focus_levels_are_log_uniform() -> None:
     recipe = Recipe(dataset="digits", steps=1, batch=4000)
     v = (recipe.noise_levels(generator(0)).double() / 0.002).log() / math.log(3 / 0.002)
     assert float((v.sort().values - (torch.arange(4000) + 0.5) / 4000).abs().max()) < 0.5001 / 4000
 
 
-def test_levels_of_the_paper_are_those_it_draws():
+def test_levels_of_the_paper_are_those_it_draws() -> None:
     paper = Recipe(dataset="digits", steps=1, batch=100_000, objective="paper")
     s = paper.noise_levels(generator(0))
     assert paper.noise_range() == pytest.approx((float(s.min()), float(s.max())), rel=1e-6)
@@ -96,7 +96,7 @@ def kinds() -> list[Net]:
 @pytest.mark.parametrize("net", kinds(), ids=lambda net: net.kind)
 def test_every_kind_of_network_goes_through_a_bundle(
     net: Net, objective: str, tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     old = bundles.read(tiny_bundle)
     recipe = Recipe(dataset="digits", steps=1, net=net, rank=64, objective=objective)
     with torch.random.fork_rng(devices=[]):
@@ -117,7 +117,7 @@ def test_every_kind_of_network_goes_through_a_bundle(
 
 
 @pytest.mark.parametrize("objective", ["preconditioned", "paper"])
-def test_both_objectives_learn(objective: str, digits: Dataset, tmp_path: Path):
+def test_both_objectives_learn(objective: str, digits: Dataset, tmp_path: Path) -> None:
     """After a few steps D is nearer to y_0 than y is: its error at s = 0.4 is below s²."""
     net = Net(widths=(16,), blocks=1)
     sizes = {"steps": 100, "batch": 64, "rank": 64, "rate": 5e-3, "warmup": 10}

@@ -32,14 +32,14 @@ def blank(recipe: Recipe) -> Dataset:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_training_file_fits_its_dataset_and_says_its_command(name: str):
+def test_a_training_file_fits_its_dataset_and_says_its_command(name: str) -> None:
     recipe = read_recipe(FILES[name])
     check_fits(recipe, blank(recipe))
     assert f"ablate train {name}" in FILES[name].read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_the_papers_trainings(name: str):
+def test_the_papers_trainings(name: str) -> None:
     recipe = read_recipe(FILES[name])
     assert (recipe.steps, recipe.net.kind) == PAPER[name]
     assert (recipe.objective, recipe.optimiser) == ("paper", "adamw")
@@ -47,7 +47,7 @@ def test_the_papers_trainings(name: str):
     assert recipe.net.width == 128
 
 
-def test_the_papers_averages_can_be_chosen_after_training():
+def test_the_papers_averages_can_be_chosen_after_training() -> None:
     """50k, 100k and 150k of 1.3 M iterations, which it compares on CIFAR-10."""
     assert read_recipe(FILES["paper-cifar10"]).snapshots
     text = FILES["paper-cifar10"].read_text(encoding="utf-8")

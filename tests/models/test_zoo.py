@@ -24,7 +24,7 @@ ACCURACY = {"digits": 0.99, "mnist": 0.99, "fashion": 0.91, "kmnist": 0.95, "cif
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_a_bundle_is_whole_and_small(name: str):
+def test_a_bundle_is_whole_and_small(name: str) -> None:
     path = shipped()[name]
     card = read_card(path)
     assert card.name == name
@@ -36,7 +36,7 @@ def test_a_bundle_is_whole_and_small(name: str):
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_its_training_file_made_it(name: str):
+def test_its_training_file_made_it(name: str) -> None:
     from ablate.training.pack import read_recipe
 
     recipe: Recipe = read_recipe(Workspace(Path()).find_toml(name, "train"))
@@ -44,7 +44,7 @@ def test_its_training_file_made_it(name: str):
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_its_features_come_from_a_good_classifier(name: str):
+def test_its_features_come_from_a_good_classifier(name: str) -> None:
     card = read_card(shipped()[name])
     extractor = load_extractor(shipped_path(card.dataset))
     assert extractor.hash == card.extractor
@@ -54,7 +54,7 @@ def test_its_features_come_from_a_good_classifier(name: str):
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path):
+def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path) -> None:
     """KID of 128 samples, so far below that of class Gaussians that no error bar is needed: an
     eighth, where the spread of either over seeds is within a fifth of the larger."""
     settings = few_step_settings(10, (0.002, 3.0))
@@ -65,14 +65,14 @@ def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped()) - {"digits"}))
-def test_every_dataset_has_its_two_studies(name: str):
+def test_every_dataset_has_its_two_studies(name: str) -> None:
     for sampler in ("adls", "asams"):
         study = read_study(find(Workspace(Path()), f"{name}-{sampler}"), "quick")
         assert study.fixed["sampler"] == sampler
         assert study.bundle == name
 
 
-def test_float16_weights_draw_the_same_images():
+def test_float16_weights_draw_the_same_images() -> None:
     """The weights before rounding lay anywhere within half a unit in the last place; such others
     draw, from the same noise, pixels that differ by a fifth or less of what their rounding to 256
     grey levels does, which is a quarter of a level in the mean."""

@@ -63,7 +63,7 @@ def of_size(channels: int, net: dict) -> nn.Module:
 
 
 @every_size
-def test_compact_gives_an_image_of_the_same_size(channels, size, net):
+def test_compact_gives_an_image_of_the_same_size(channels, size, net) -> None:
     compact = perturbed(of_size(channels, net))
     out = compact(images((3, 2 * channels, *size), 1), levels(3).log()).detach()
     assert out.shape == (3, channels, *size)
@@ -72,13 +72,13 @@ def test_compact_gives_an_image_of_the_same_size(channels, size, net):
 
 
 @every_size
-def test_compact_starts_at_zero(channels, size, net):
+def test_compact_starts_at_zero(channels, size, net) -> None:
     compact = of_size(channels, net)
     out = compact(images((3, 2 * channels, *size), 1), levels(3).log())
     assert torch.equal(out, torch.zeros(3, channels, *size))
 
 
-def test_every_output_pixel_sees_every_input_pixel():
+def test_every_output_pixel_sees_every_input_pixel() -> None:
     """The attention at the bottom joins all pixels, whatever the number of convolutions."""
     compact = perturbed(seeded(lambda: Compact(1, 1, (8, 16), blocks=1))).double()
     image = normal((1, 1, 16, 16), 2).requires_grad_()
@@ -86,7 +86,7 @@ def test_every_output_pixel_sees_every_input_pixel():
     assert bool((torch.autograd.grad(corner, image)[0] != 0).all())
 
 
-def test_the_noise_level_changes_the_output():
+def test_the_noise_level_changes_the_output() -> None:
     """For one and the same image, and between neighbouring levels too."""
     compact = perturbed(seeded(lambda: Compact(1, 1, (16, 24), blocks=1)))
     s = levels(30)
@@ -96,7 +96,7 @@ def test_the_noise_level_changes_the_output():
     assert float(steps.min()) > 1e-3 * float(out.std())  # rounding is some 1e-6
 
 
-def test_level_embedding_is_injective_over_the_range():
+def test_level_embedding_is_injective_over_the_range() -> None:
     """1 % apart in s is apart by far more than rounding, everywhere in [0.002, 3]."""
     embedding = seeded(lambda: LevelEmbedding(32))
     s = torch.logspace(-2.7, 0.48, 200)
@@ -105,7 +105,7 @@ def test_level_embedding_is_injective_over_the_range():
     assert float(apart.min()) > 1e-3
 
 
-def test_gradients_reach_every_weight_by_the_third_step():
+def test_gradients_reach_every_weight_by_the_third_step() -> None:
     """Zeroed layers hold the gradient back for two steps, and no more.
 
     At the start only the last layer hears the loss; once it has moved, so do the ends of the
@@ -135,7 +135,7 @@ def test_gradients_reach_every_weight_by_the_third_step():
     assert all(float(part.abs().max()) > 1e-9 for part in net.attention.qkv.bias.grad.chunk(3)[::2])
 
 
-def test_attention_is_its_formula():
+def test_attention_is_its_formula() -> None:
     """h + W softmax(q·k/√head) v by hand, two heads; rounding in float64 is some 1e-15."""
     attention = perturbed(seeded(lambda: Attention(8, head=4))).double()
     h = normal((2, 8, 3, 5), 6)
@@ -148,7 +148,7 @@ def test_attention_is_its_formula():
     torch.testing.assert_close(attention(h), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_dropout_is_off_in_evaluation():
+def test_dropout_is_off_in_evaluation() -> None:
     compact = perturbed(seeded(lambda: Compact(1, 1, (16,), blocks=1, dropout=0.5)))
     image, log_s = images((2, 1, 8, 8), 7), levels(2).log()
     assert torch.equal(compact(image, log_s), compact(image, log_s))
@@ -173,7 +173,7 @@ def dense(gaussian: Gaussian) -> Tensor:
 
 
 @pytest.mark.parametrize("rank", [64, 20, 0])
-def test_untrained_model_is_the_best_linear_denoiser(rank):
+def test_untrained_model_is_the_best_linear_denoiser(rank) -> None:
     """mean + C (C + s²)⁻¹ (y - mean), with the matrices written out and solved in float64.
 
     float32 keeps 6e-8 of numbers below 4; sums of 64 of them, twice over, stay below 1e-5.
@@ -189,7 +189,7 @@ def test_untrained_model_is_the_best_linear_denoiser(rank):
         torch.testing.assert_close(got.double(), expected, rtol=0, atol=1e-5)
 
 
-def test_rank_zero_is_the_scalar_form_of_edm():
+def test_rank_zero_is_the_scalar_form_of_edm() -> None:
     """c_skip = v/(v + s²) and c_out² = v s²/(v + s²), v the mean variance of a pixel.
 
     The last bits differ only by the order of float32 operations: 4 roundings of 6e-8.
@@ -209,7 +209,7 @@ def test_rank_zero_is_the_scalar_form_of_edm():
 
 
 @pytest.mark.parametrize("rank", [64, 20, 0])
-def test_error_variance_is_the_linear_denoisers(rank):
+def test_error_variance_is_the_linear_denoisers(rank) -> None:
     """tr(C - C (C + s²)⁻¹ C)/d with matrices written out; float32 against float64: 64 roundings."""
     gaussian = fit_gaussian(correlated(500, 64, 13), rank)
     covariance, eye = dense(gaussian), torch.eye(64, dtype=torch.float64)
@@ -231,7 +231,7 @@ class Spy(nn.Module):
         return torch.ones_like(inputs[:, :1])
 
 
-def test_trained_model_adds_the_network_at_the_size_of_the_error():
+def test_trained_model_adds_the_network_at_the_size_of_the_error() -> None:
     """D - D_lin = c_out F: with F = 1, exactly c_out; F sees [y, D_lin] and log s."""
     gaussian = fit_gaussian(correlated(500, 64, 14), 64)
     spy, s, y = Spy(), levels(6), images((6, 1, 8, 8), 15)
@@ -245,7 +245,7 @@ def test_trained_model_adds_the_network_at_the_size_of_the_error():
 
 
 @pytest.mark.parametrize("s", [0.01, 0.5, 3.0])
-def test_the_network_is_asked_at_unit_size(s):
+def test_the_network_is_asked_at_unit_size(s) -> None:
     """Noisy data of 2,000 × 64 values reach it with mean square 1.
 
     Over the data that were fitted the data's own part is exact but for 1/2,000 (variances have
@@ -261,7 +261,7 @@ def test_the_network_is_asked_at_unit_size(s):
 
 
 @pytest.mark.parametrize("size", [1, 5])
-def test_a_sample_does_not_depend_on_its_batch(size):
+def test_a_sample_does_not_depend_on_its_batch(size) -> None:
     """The design's own bound, 1e-5: convolution kernels differ by batch, their sums by rounding."""
     gaussian = fit_gaussian(correlated(500, 64, 19), 64)
     model = model_of(gaussian)
@@ -276,7 +276,7 @@ def test_a_sample_does_not_depend_on_its_batch(size):
     torch.testing.assert_close(apart, together, rtol=0, atol=1e-5)
 
 
-def test_the_moments_are_no_parameters():
+def test_the_moments_are_no_parameters() -> None:
     """They are the data's, not to be trained; but they move with the model."""
     model = model_of(fit_gaussian(correlated(500, 64, 21), 20))
     assert {name for name, _ in model.named_parameters() if not name.startswith("net.")} == set()
@@ -284,7 +284,7 @@ def test_the_moments_are_no_parameters():
     assert {part.dtype for part in moved} == {torch.float64}
 
 
-def test_compact_told_a_class():
+def test_compact_told_a_class() -> None:
     """Labels matter, None means the row beyond the last, and the rows are all there is more."""
     plain = seeded(lambda: Compact(2, 1, (8, 16), blocks=1))
     net = perturbed(seeded(lambda: Compact(2, 1, (8, 16), blocks=1, classes=3)))
@@ -299,7 +299,7 @@ def test_compact_told_a_class():
         plain(image, log_s, torch.tensor([0, 1]))
 
 
-def test_preconditioning_hands_labels_on():
+def test_preconditioning_hands_labels_on() -> None:
     heard = []
 
     class Net(nn.Module):

@@ -114,7 +114,7 @@ def published_ncsn_deeper(w: int = 128) -> tuple[int, int]:
     return convolutions, norms
 
 
-def test_ddpmpp_has_the_published_size():
+def test_ddpmpp_has_the_published_size() -> None:
     """To the parameter: the level's embedding takes as many sines as the published one of time."""
     with torch.device("meta"):
         four, eight = DDPMpp(3, 3), DDPMpp(3, 3, blocks=8)
@@ -125,7 +125,7 @@ def test_ddpmpp_has_the_published_size():
     assert (heads, groups) == ({256}, {32})  # published: a single head, 32 groups
 
 
-def test_ncsn_deeper_has_the_published_size():
+def test_ncsn_deeper_has_the_published_size() -> None:
     """The convolutions to the parameter; of each norm's table a linear layer takes the place."""
     convolutions, norms = published_ncsn_deeper()
     with torch.device("meta"):
@@ -140,7 +140,7 @@ def test_ncsn_deeper_has_the_published_size():
 
 
 @every_net
-def test_classes_add_one_row_each_and_one_for_none(kind):
+def test_classes_add_one_row_each_and_one_for_none(kind) -> None:
     with torch.device("meta"):
         width = kind(1, 1).conditioning.layers[-1].out_features
         assert parameters(kind(1, 1, classes=10)) - parameters(kind(1, 1)) == 11 * width
@@ -161,7 +161,7 @@ def traced(net: nn.Module, channels: int, size: int) -> list[tuple[nn.Module, Te
 
 
 @pytest.mark.parametrize("blocks", [4, 8])
-def test_ddpmpp_layers_at_each_resolution(blocks):
+def test_ddpmpp_layers_at_each_resolution(blocks) -> None:
     seen = traced(small(DDPMpp, 3, blocks=blocks), 3, 32)
     convs = Counter(
         out.shape[-1]
@@ -176,7 +176,7 @@ def test_ddpmpp_layers_at_each_resolution(blocks):
     assert attended == {16: blocks + 1, 4: 1}
 
 
-def test_ncsn_deeper_layers_at_each_resolution():
+def test_ncsn_deeper_layers_at_each_resolution() -> None:
     net = small(NCSNDeeper)
     seen = [(layer, out.shape[-1]) for layer, out in traced(net, 1, 28)]
     convs = Counter(size for layer, size in seen if layer.kernel_size == (3, 3))
@@ -198,7 +198,7 @@ def test_ncsn_deeper_layers_at_each_resolution():
 # ---- parts
 
 
-def test_instance_norm_is_the_published_formula():
+def test_instance_norm_is_the_published_formula() -> None:
     norm = InstanceNorm(6, 5)
     h, embedding = 3 + 2 * normal(4, 6, 7, 7), normal(4, 5, seed=2)
     scale, alpha, shift = norm.film(embedding)[..., None, None].chunk(3, 1)
@@ -209,7 +209,7 @@ def test_instance_norm_is_the_published_formula():
     torch.testing.assert_close(norm(h, embedding), expected)
 
 
-def test_instance_norm_starts_about_the_identity_at_every_level():
+def test_instance_norm_starts_about_the_identity_at_every_level() -> None:
     """Scale and alpha near 1, shift 0; and with a spread over levels, or none could be told."""
     net = small(NCSNDeeper)
     scale, alpha, shift = net.out_norm.film(
@@ -221,7 +221,7 @@ def test_instance_norm_starts_about_the_identity_at_every_level():
     assert not shift.any()
 
 
-def test_a_stage_is_entered_by_convolution_and_mean():
+def test_a_stage_is_entered_by_convolution_and_mean() -> None:
     """Published: convolve, then mean over 2×2, on both branches. A 1×1 one commutes with it."""
     block = Residual(3, 5, 4, enters=True)
     h, embedding = normal(2, 3, 8, 8), normal(2, 4, seed=2)
@@ -232,7 +232,7 @@ def test_a_stage_is_entered_by_convolution_and_mean():
     torch.testing.assert_close(block(h, embedding), expected)
 
 
-def test_refine_adapts_fuses_pools_and_convolves():
+def test_refine_adapts_fuses_pools_and_convolves() -> None:
     """Published: two units to each input; norm, convolution and bilinear growth, summed; ELU and
     two chained links of norm, 5×5 mean and convolution; units behind."""
     refine = Refine([3, 4], 5, embedding=2, units=1)
@@ -255,7 +255,7 @@ def test_refine_adapts_fuses_pools_and_convolves():
     torch.testing.assert_close(refine([skip, coming], e), expected)
 
 
-def test_halving_and_growing_odd_sizes():
+def test_halving_and_growing_odd_sizes() -> None:
     h = torch.arange(9.0).view(1, 1, 3, 3)
     torch.testing.assert_close(halved(h)[0, 0], torch.tensor([[2.0, 3.5], [6.5, 8.0]]))
     back = grown(halved(h), like=h)[0, 0]
@@ -264,7 +264,7 @@ def test_halving_and_growing_odd_sizes():
     torch.testing.assert_close(halved(grown(h, like=normal(1, 1, 6, 6))), h)
 
 
-def test_residual_branches_of_ddpmpp_start_at_zero():
+def test_residual_branches_of_ddpmpp_start_at_zero() -> None:
     """A block starts as its skip over √2, which keeps the size of a sum of two equal branches."""
     block = Block(8, 8, 4, dropout=0.0, attends=True)
     h = normal(2, 8, 4, 4)
@@ -273,7 +273,7 @@ def test_residual_branches_of_ddpmpp_start_at_zero():
     assert not net(normal(2, 1, 8, 8), torch.zeros(2)).any()
 
 
-def test_ncsn_deeper_starts_at_a_sensible_size():
+def test_ncsn_deeper_starts_at_a_sensible_size() -> None:
     """Features grow by less than a factor of 3 a stage and the output is of the input's order."""
     net = small(NCSNDeeper)
     spreads: list[float] = []
@@ -290,13 +290,13 @@ def test_ncsn_deeper_starts_at_a_sensible_size():
 
 @every_net
 @pytest.mark.parametrize("size", [28, 32, 13, 7])
-def test_shape(kind, size):
+def test_shape(kind, size) -> None:
     net = kind(2, 3, width=8)
     assert net(normal(2, 2, size, size), torch.zeros(2)).shape == (2, 3, size, size)
 
 
 @every_net
-def test_every_parameter_learns(kind):
+def test_every_parameter_learns(kind) -> None:
     net = small(kind, classes=3)
     size = SIZE[kind]
     out = net(normal(3, 1, size, size), torch.tensor([-4.0, -1.0, 1.0]), torch.tensor([0, 1, 3]))
@@ -308,7 +308,7 @@ def test_every_parameter_learns(kind):
 
 
 @every_net
-def test_levels_and_classes_matter(kind):
+def test_levels_and_classes_matter(kind) -> None:
     net = small(kind, classes=3)
     image, s = normal(1, 1, 14, 14), torch.tensor([-1.0])
     here = net(image, s, torch.tensor([1]))
@@ -321,7 +321,7 @@ def test_levels_and_classes_matter(kind):
 
 
 @every_net
-def test_a_sample_does_not_depend_on_its_batch(kind):
+def test_a_sample_does_not_depend_on_its_batch(kind) -> None:
     net = small(kind, classes=3)
     image, s, labels = normal(3, 1, 14, 14), torch.tensor([-4.0, -1.0, 1.0]), torch.arange(3)
     together = net(image, s, labels)
@@ -330,7 +330,7 @@ def test_a_sample_does_not_depend_on_its_batch(kind):
 
 
 @every_net
-def test_channels_last_is_kept_and_changes_nothing(kind):
+def test_channels_last_is_kept_and_changes_nothing(kind) -> None:
     net, image, s = small(kind), normal(2, 1, 14, 14), torch.tensor([-3.0, 0.5])
     expected = net(image, s)
     net.to(memory_format=torch.channels_last)
@@ -344,7 +344,7 @@ def test_channels_last_is_kept_and_changes_nothing(kind):
 
 
 @every_net
-def test_preconditioning_takes_it(kind):
+def test_preconditioning_takes_it(kind) -> None:
     gaussian = fit_gaussian(normal(40, 64), rank=4)
     net = Preconditioned(kind(2, 1, width=8).eval(), gaussian)
     out = net(normal(2, 1, 8, 8), torch.tensor([0.1, 1.0]))
@@ -352,7 +352,7 @@ def test_preconditioning_takes_it(kind):
     assert out.isfinite().all()
 
 
-def test_width_of_ddpmpp_must_be_normed():
+def test_width_of_ddpmpp_must_be_normed() -> None:
     with pytest.raises(ValueError, match="multiple of 4"):
         DDPMpp(1, 1, width=6)
 
@@ -372,7 +372,7 @@ class Table(nn.Module):
 
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("N", [50, 1000])
-def test_steps_and_levels_are_inverse(process, N):
+def test_steps_and_levels_are_inverse(process, N) -> None:
     k = torch.arange(1, N)
     log_s = log_level(process, N, k)
     assert log_s.dtype == torch.float32
@@ -383,7 +383,7 @@ def test_steps_and_levels_are_inverse(process, N):
     torch.testing.assert_close(log_level(process, N, step(process, N, exact)), exact)
 
 
-def test_levels_of_the_paper():
+def test_levels_of_the_paper() -> None:
     """s = sigma √(k/N), k = N (s/sigma)²."""
     paper = GBM(0.8)
     torch.testing.assert_close(
@@ -394,7 +394,7 @@ def test_levels_of_the_paper():
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_by_step_asks_the_network_for_the_right_step(continuous):
+def test_by_step_asks_the_network_for_the_right_step(continuous) -> None:
     net = Table()
     by_step = ByStep(net, GBM(0.8), 1000, continuous)
     k = torch.tensor([1.0, 3.4, 998.6])
@@ -410,7 +410,7 @@ def test_by_step_asks_the_network_for_the_right_step(continuous):
 
 @pytest.mark.parametrize("k", [0.4, 999.6])
 @pytest.mark.parametrize("continuous", [False, True])
-def test_by_step_refuses_levels_the_network_never_saw(k, continuous):
+def test_by_step_refuses_levels_the_network_never_saw(k, continuous) -> None:
     by_step = ByStep(Table(), GBM(0.8), 1000, continuous)
     log_s = log_level(GBM(0.8), 1000, torch.tensor([500.0, k]))
     with pytest.raises(ValueError, match="steps 1 to 999"):

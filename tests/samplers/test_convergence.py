@@ -83,7 +83,7 @@ def recovery(kernel: Kernel, oracle: LogNormalMixture, process: Process) -> Reco
 
 @every_bed
 @pytest.mark.parametrize("name", ["dale-langevin", "sign-agnostic"])
-def test_reverse_sde_recovers_the_law(name, oracle):
+def test_reverse_sde_recovers_the_law(name, oracle) -> None:
     found = recovery(SAMPLERS[name].step, oracle, GBM(0.8))
     assert found.holds, found
 
@@ -107,14 +107,14 @@ def without_divergence_in_log(
 
 @every_bed
 @pytest.mark.parametrize("kernel", [without_divergence, without_divergence_in_log])
-def test_reverse_sde_without_the_divergence_term_fails(kernel, oracle):
+def test_reverse_sde_without_the_divergence_term_fails(kernel, oracle) -> None:
     found = recovery(kernel, oracle, GBM(0.8))
     assert not found.holds
     assert found.gap <= found.limit  # it converges, to the wrong law
 
 
 @every_bed
-def test_algorithm_2_as_printed_fails(oracle):
+def test_algorithm_2_as_printed_fails(oracle) -> None:
     assert not recovery(SAMPLERS["asams-as-printed"].step, oracle, GBM(0.8)).holds
 
 
@@ -129,12 +129,12 @@ PROCESSES = {
 
 @pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asams-as-printed"])
-def test_every_process_recovers_the_law(name, process):
+def test_every_process_recovers_the_law(name, process) -> None:
     found = recovery(SAMPLERS[name].step, two_modes(), process)
     assert found.holds, found
 
 
-def test_a_forgotten_shift_would_show():
+def test_a_forgotten_shift_would_show() -> None:
     """The tests above can tell: with the shift at the start only, the same run fails."""
     oracle, process = two_modes(), GBM(0.8, mu=0.9)
     levels = plan(process, geometric(process, 2 * LEVELS, S_MIN))
@@ -158,7 +158,7 @@ def final_variance(name: str, levels: list[Level]) -> float:
 
 
 @pytest.mark.parametrize(("name", "chi"), [("adls", 1.0), ("adls-consistent", 0.995)])
-def test_variance_is_recovered_to_first_order(name, chi):
+def test_variance_is_recovered_to_first_order(name, chi) -> None:
     """With ratio exp(-h) between the w = s², a step of ADLS leaves (h w)²/(v + w) too much, of
     which (v/(v + w))² survives to the end: over all steps, up to W = s_max²,
     h ∫ w v²/(v + w)³ dw = v (h/2) (W/(v + W))². The consistent one needs no chi = 1 for that."""
@@ -174,7 +174,7 @@ def test_variance_is_recovered_to_first_order(name, chi):
         assert fine == pytest.approx(h / 2 * (W / (v + W)) ** 2, rel=3 * h)
 
 
-def test_annealed_variance_is_not_recovered():
+def test_annealed_variance_is_not_recovered() -> None:
     """ADLS at chi < 1 ends with v²/(v + W) + ∫ kappa² (v/(v + w))² dw, far below v, whatever the
     grid: full drift, and of each increment of noise only kappa² = chi^(2000 (1 - w/W))."""
     process, v, W, chi = GBM(0.8), 0.1**2, 0.8**2, 0.995
@@ -207,7 +207,7 @@ def flow_error(name: str, steps: int) -> float:
 
 
 @pytest.mark.parametrize(("name", "order"), [("pf-euler", 1), ("pf-heun", 2)])
-def test_order_of_convergence(name, order):
+def test_order_of_convergence(name, order) -> None:
     """error = c h^p (1 + c' h + …) with h = log(16)/steps and c' of order 1, so that the slope
     between h and h/2 is p + c' h/(2 ln 2): p within h, and nearer with each halving."""
     errors = [flow_error(name, steps) for steps in (128, 256, 512, 1024)]
@@ -217,12 +217,12 @@ def test_order_of_convergence(name, order):
     assert off == sorted(off, reverse=True)
 
 
-def test_heun_beats_euler_for_the_same_evaluations():
+def test_heun_beats_euler_for_the_same_evaluations() -> None:
     assert flow_error("pf-heun", 16) < flow_error("pf-euler", 32) / 4
 
 
 @pytest.mark.parametrize("name", ["pf-euler", "pf-heun"])
-def test_flow_ends_on_the_denoised(name):
+def test_flow_ends_on_the_denoised(name) -> None:
     oracle, process = two_modes(), GBM(0.8)
     last = plan(process, geometric(process, 5, S_MIN))[-1]
     y = normal((20, 1), 5)
@@ -248,7 +248,7 @@ def annealed_error(name: str, **knobs: float) -> float:
 
 
 @pytest.mark.parametrize("name", ["adls", "asams"])
-def test_kappa_consistent_beats_annealed(name):
+def test_kappa_consistent_beats_annealed(name) -> None:
     """N = 1,000 uniform levels, chi = 0.995, r = 1: the consistent one is as good as exact draws,
     the paper's is off by many times what they ever are."""
     limit = wasserstein_limit(two_modes(), COUNT)
@@ -256,7 +256,7 @@ def test_kappa_consistent_beats_annealed(name):
     assert annealed_error(name, chi=0.995) > 5 * limit
 
 
-def test_a_smaller_step_makes_up_for_chi():
+def test_a_smaller_step_makes_up_for_chi() -> None:
     """ADLS agrees with the marginals at r = 1/(2 - kappa²): at chi = 0.995 the levels that shape
     these narrow modes have kappa near 0, so r = 1/2 is exact and 0.6, the paper's, half-way."""
     limit = wasserstein_limit(two_modes(), COUNT)
@@ -264,7 +264,7 @@ def test_a_smaller_step_makes_up_for_chi():
     assert half < limit < tuned < whole / 2
 
 
-def test_geometric_levels_beat_uniform_ones():
+def test_geometric_levels_beat_uniform_ones() -> None:
     """50 levels, chi = 1: the uniform ones end at s_1 = 0.8/√50 = 0.11, above the modes' spread."""
     oracle, process = two_modes(), GBM(0.8)
     z = normal((49, COUNT, 1), 7)

@@ -24,7 +24,7 @@ def steps(seed: int, indices: list[int], shape=(3, 5), count: int = STEPS) -> Te
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_starts_do_not_depend_on_the_batch(size):
+def test_starts_do_not_depend_on_the_batch(size) -> None:
     indices = list(range(64))
     u, z = start_numbers(5, indices, 27)
     parts = [start_numbers(5, indices[i : i + size], 27) for i in range(0, 64, size)]
@@ -32,7 +32,7 @@ def test_starts_do_not_depend_on_the_batch(size):
     assert torch.equal(torch.cat([part[1] for part in parts]), z)
 
 
-def test_starts_do_not_depend_on_the_order():
+def test_starts_do_not_depend_on_the_order() -> None:
     order = [9, 2, 40, 3, 2]
     u, z = start_numbers(5, list(range(64)), 27)
     u_mixed, z_mixed = start_numbers(5, order, 27)
@@ -41,25 +41,25 @@ def test_starts_do_not_depend_on_the_order():
 
 
 @pytest.mark.parametrize("size", [1, 7, 32])
-def test_step_noise_does_not_depend_on_the_batch(size):
+def test_step_noise_does_not_depend_on_the_batch(size) -> None:
     indices = list(range(32))
     whole = steps(5, indices)
     parts = [steps(5, indices[i : i + size]) for i in range(0, 32, size)]
     assert torch.equal(torch.cat(parts, dim=1), whole)
 
 
-def test_step_noise_does_not_depend_on_the_order():
+def test_step_noise_does_not_depend_on_the_order() -> None:
     order = [9, 2, 30, 3]
     assert torch.equal(steps(5, order), steps(5, list(range(32)))[:, order])
 
 
 @pytest.mark.parametrize("count", [1, CHUNK - 1, CHUNK, CHUNK + 1])
-def test_step_noise_has_prefixes(count):
+def test_step_noise_has_prefixes(count) -> None:
     """Step j of sample i is the same however many steps a configuration takes."""
     assert torch.equal(steps(5, [0, 4], count=count), steps(5, [0, 4])[:count])
 
 
-def test_noise_handed_out_is_not_overwritten():
+def test_noise_handed_out_is_not_overwritten() -> None:
     noise = StepNoise(5, [0], (3,))
     first = noise(0)
     kept = first.clone()
@@ -68,7 +68,7 @@ def test_noise_handed_out_is_not_overwritten():
     assert torch.equal(first, kept)
 
 
-def test_no_two_streams_are_alike():
+def test_no_two_streams_are_alike() -> None:
     """By seed, sample, step and purpose; 11/1 and 1/11 are not to collide either."""
     draws = [
         torch.randn(4, generator=stream(seed, index, purpose))
@@ -81,21 +81,21 @@ def test_no_two_streams_are_alike():
     assert len(z.unique(dim=0)) == 2 * STEPS
 
 
-def test_noise_is_normal_and_u_uniform():
+def test_noise_is_normal_and_u_uniform() -> None:
     u, z = start_numbers(7, range(2_000), 20)
     assert kstest(u.numpy(), "uniform").pvalue > P_FOUR
     assert kstest(z.flatten().numpy(), "norm").pvalue > P_FOUR
     assert kstest(steps(7, list(range(200)), (3, 3)).flatten().numpy(), "norm").pvalue > P_FOUR
 
 
-def test_noise_is_uncorrelated_between_samples_and_steps():
+def test_noise_is_uncorrelated_between_samples_and_steps() -> None:
     """n products of independent standard normals have the mean 0 ± 1/√n."""
     z = steps(8, list(range(40)), (25,))  # [STEPS, 40, 25]
     for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[..., 1:], z[..., :-1])):
         assert abs(float((a * b).mean())) < 4 / a.numel() ** 0.5
 
 
-def test_noise_leaves_the_global_rng_alone():
+def test_noise_leaves_the_global_rng_alone() -> None:
     before = torch.get_rng_state()
     start_numbers(1, [0, 1], 4)
     steps(1, [0, 1])
@@ -103,7 +103,7 @@ def test_noise_leaves_the_global_rng_alone():
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_samples_do_not_depend_on_the_batch(name):
+def test_samples_do_not_depend_on_the_batch(name) -> None:
     """Start, noise, every kernel and the driver, in the float32 of a study, bit by bit."""
     process, shape = GBM(0.8), (3, 3, 3)  # 27 pixels: rows lie at odd addresses
     levels = plan(process, geometric(process, 20, 0.02))

@@ -56,7 +56,7 @@ def run(name: str, levels: list[Level], shape=(5, 3), denoiser=elementwise, seed
 @every_sampler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5, 5)])
-def test_kernel_keeps_shape_and_type_and_its_arguments(name, dtype, shape):
+def test_kernel_keeps_shape_and_type_and_its_arguments(name, dtype, shape) -> None:
     y, z = (normal(shape, seed).to(dtype) for seed in (1, 2))
     given = State.of_log(y)
     before = [part.clone() for part in (given.y, given.sign, z)]
@@ -72,7 +72,7 @@ def test_kernel_keeps_shape_and_type_and_its_arguments(name, dtype, shape):
 
 
 @every_sampler
-def test_kernel_is_a_function_of_its_arguments(name):
+def test_kernel_is_a_function_of_its_arguments(name) -> None:
     kernel, sampler = SAMPLERS[name].step, SAMPLERS[name]
     z, other = normal((6, 3), 4), normal((6, 3), 5)
     first, again, different = (kernel(ORACLE.denoised, state(), STEP, w)[0] for w in (z, z, other))
@@ -83,7 +83,7 @@ def test_kernel_is_a_function_of_its_arguments(name):
 
 @every_sampler
 @pytest.mark.parametrize(("L", "n"), [(1, 0), (3, 0), (1, 4), (2, 5)])
-def test_driver_counts_the_planned_evaluations(name, L, n):
+def test_driver_counts_the_planned_evaluations(name, L, n) -> None:
     sampler = SAMPLERS[name]
     if sampler.knobs != ANNEALED:
         L, n = 1, 0
@@ -104,7 +104,7 @@ def test_driver_counts_the_planned_evaluations(name, L, n):
 
 
 @every_sampler
-def test_frames_are_the_states_before_their_steps(name):
+def test_frames_are_the_states_before_their_steps(name) -> None:
     levels = plan(PROCESS, geometric(PROCESS, 7, 0.05))
     drawn = run(name, levels, frames={0, 2, 5})
     start = 0.3 + 0.8 * normal((5, 3), 4)
@@ -115,7 +115,7 @@ def test_frames_are_the_states_before_their_steps(name):
     assert run(name, levels).frames == []
 
 
-def test_nfe_of_the_paper():
+def test_nfe_of_the_paper() -> None:
     assert SAMPLERS["adls"].nfe(1000) == 999
     assert SAMPLERS["adls"].nfe(1000, L=6, n=25) == 6 * 999 + 25
     assert SAMPLERS["pf-heun"].nfe(19) == 35
@@ -125,7 +125,7 @@ def test_nfe_of_the_paper():
 
 
 @pytest.mark.parametrize("drift", [0.5 * STEP.variance, 0.02, -0.1])
-def test_adls_by_hand(drift):
+def test_adls_by_hand(drift) -> None:
     step, start, z = STEP._replace(drift=drift), state(), normal((6, 3), 6)
     hyvarinen = ORACLE.hyvarinen(start.x.abs(), step.s)
     v = step.variance
@@ -137,7 +137,7 @@ def test_adls_by_hand(drift):
 
 @pytest.mark.parametrize("drift", [0.5 * STEP.variance, 0.02, -0.1])
 @pytest.mark.parametrize(("kernel", "sign"), [(asams, 1), (asams_as_printed, -1)])
-def test_asams_by_hand(kernel, sign, drift):
+def test_asams_by_hand(kernel, sign, drift) -> None:
     step, start, z = STEP._replace(drift=drift, variance=0.3, kappa=3.0), state(), normal((6, 3), 7)
     hyvarinen = ORACLE.hyvarinen(start.x.abs(), step.s)
     v = step.variance
@@ -148,7 +148,7 @@ def test_asams_by_hand(kernel, sign, drift):
     assert 0 < int(info.crossed.sum()) < factor.numel()  # so that both branches were seen
 
 
-def test_score_is_taken_off_the_shift():
+def test_score_is_taken_off_the_shift() -> None:
     """With m(t) ≠ 0 the network, which knows no m, is asked at y - m."""
     moved, start, z = STEP._replace(shift=0.4, shift_next=0.3), state(), normal((6, 3), 8)
     for sampler in SAMPLERS.values():
@@ -162,7 +162,7 @@ def test_score_is_taken_off_the_shift():
 
 @pytest.mark.parametrize("mu", [None, 0.5])
 @pytest.mark.parametrize("pair", [("dale-langevin", "adls"), ("sign-agnostic", "asams")])
-def test_plain_pair_is_the_boxed_equation(pair, mu):
+def test_plain_pair_is_the_boxed_equation(pair, mu) -> None:
     """delta = 1/N, levels N-1…1: Euler-Maruyama in x, and the annealed one at chi = L = r = 1."""
     plain, annealed = pair
     N, process = 20, GBM(0.8, mu)
@@ -177,7 +177,7 @@ def test_plain_pair_is_the_boxed_equation(pair, mu):
 
 @pytest.mark.parametrize("name", ["adls", "asams"])
 @pytest.mark.parametrize(("L", "n", "chi"), [(1, 0, 0.995), (3, 0, 0.999), (2, 4, 0.99)])
-def test_algorithms_of_the_paper_as_loops(name, L, n, chi):
+def test_algorithms_of_the_paper_as_loops(name, L, n, chi) -> None:
     N, delta = 25, 0.6 / (25 * L)
     levels = plan(PROCESS, uniform(PROCESS, N), chi=chi ** (N / 1000), L=L, n=n, r=L * delta * N)
     drawn = run(name, levels, denoiser=ORACLE.denoised)
@@ -217,7 +217,7 @@ def algorithm(name: str, process: GBM, N: int, delta: float, chi: float, L: int,
 
 
 @pytest.mark.parametrize("name", SIGN_PRESERVING)
-def test_sign_preserving_samplers_keep_signs_when_pushed(name):
+def test_sign_preserving_samplers_keep_signs_when_pushed(name) -> None:
     hard = STEP._replace(s=2.0, s_next=0.1, variance=9.0, drift=-4.0, kappa=3.0)
     start = state(2000)
     after, info = SAMPLERS[name].step(elementwise, start, hard, normal((2000, 3), 9))
@@ -231,7 +231,7 @@ def test_sign_preserving_samplers_keep_signs_when_pushed(name):
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name not in SIGN_PRESERVING])
-def test_sign_agnostic_samplers_cross_when_pushed_and_are_counted(name):
+def test_sign_agnostic_samplers_cross_when_pushed_and_are_counted(name) -> None:
     pushed = [STEP._replace(variance=0.5, kappa=1.0)] * 6
     drawn = run(name, pushed, shape=(40, 3), frames=range(6))
     signs = torch.stack([*drawn.frames, drawn.x]).sign()  # [7, 40, 3]
@@ -242,7 +242,7 @@ def test_sign_agnostic_samplers_cross_when_pushed_and_are_counted(name):
     assert int((drawn.x < 0).sum()) < int(drawn.flipped.sum())
 
 
-def test_driver_stops_at_too_many_crossings():
+def test_driver_stops_at_too_many_crossings() -> None:
     pushed = [STEP._replace(variance=0.5, kappa=1.0)] * 20
     within = run("asams", pushed, shape=(40, 3), limits=Limits(flips=120))
     assert within.reason is None
@@ -256,7 +256,7 @@ def test_driver_stops_at_too_many_crossings():
 # --- divergence ---
 
 
-def test_driver_stops_at_a_value_that_is_not_finite():
+def test_driver_stops_at_a_value_that_is_not_finite() -> None:
     calls = []
 
     def failing(y: Tensor, s: float) -> Tensor:
@@ -272,7 +272,7 @@ def test_driver_stops_at_a_value_that_is_not_finite():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_driver_stops_where_x_overflows_though_its_logarithm_does_not(dtype):
+def test_driver_stops_where_x_overflows_though_its_logarithm_does_not(dtype) -> None:
     edge = math.log(torch.finfo(dtype).max)
     still = STEP._replace(variance=0.0, drift=0.0)
     z = torch.zeros(2, 3, dtype=dtype)
@@ -285,7 +285,7 @@ def test_driver_stops_where_x_overflows_though_its_logarithm_does_not(dtype):
     assert above.reason == "a value is not finite at step 1 of 1 (s = 0.5)"
 
 
-def test_driver_stops_outside_the_radius():
+def test_driver_stops_outside_the_radius() -> None:
     """y grows by a factor of 1 + variance/s² = 1.19 a step: from |y - 2| < 10 to 100 in some 20."""
     away = {"denoiser": lambda y, s: 2 * y - 2.0}
     steps = [STEP._replace(kappa=0.0)] * 100
@@ -298,7 +298,7 @@ def test_driver_stops_outside_the_radius():
     assert free.reason is None
 
 
-def test_radius_is_measured_from_the_centre():
+def test_radius_is_measured_from_the_centre() -> None:
     start = torch.full((2, 3), 5.0, dtype=torch.float64)
     still = STEP._replace(variance=0.0, drift=0.0)
 
@@ -310,7 +310,7 @@ def test_radius_is_measured_from_the_centre():
     assert "exceeds 1" in reason(0.0)
 
 
-def test_padding_does_not_stop_a_run():
+def test_padding_does_not_stop_a_run() -> None:
     """Only the first `rows` samples count: for values, distance and crossings."""
     start = torch.zeros(4, 3, dtype=torch.float64)
     z = torch.zeros(4, 3, dtype=torch.float64)
@@ -331,7 +331,7 @@ def test_padding_does_not_stop_a_run():
 # --- one function, three names ---
 
 
-def test_exponentiated_gradient_descent():
+def test_exponentiated_gradient_descent() -> None:
     """x exp(-eta grad ∘ sign(x)) is the Dale step at delta mu = 3 delta sigma²/2, kappa = 0."""
     start, eta, gradient = state(), 0.3, normal((6, 3), 10)
     expected = start.x * torch.exp(-eta * gradient * start.x.sign())
@@ -342,7 +342,7 @@ def test_exponentiated_gradient_descent():
         torch.testing.assert_close(start.sign * y.exp(), expected, rtol=1e-13, atol=0)
 
 
-def test_mirrored_langevin_has_its_stationary_variance():
+def test_mirrored_langevin_has_its_stationary_variance() -> None:
     """y <- (1 - eps/v) y + √(2 eps) z has stationary variance v/(1 - eps/(2 v)), not v.
 
     The start's excess decays by (1 - eps/v)² = 1/4 a step, 1e-12 after 20. The sample variance of
@@ -363,7 +363,7 @@ def test_mirrored_langevin_has_its_stationary_variance():
 # --- the kappa-consistent family ---
 
 
-def test_consistent_at_kappa_one_is_adls():
+def test_consistent_at_kappa_one_is_adls() -> None:
     step, z = STEP._replace(kappa=1.0), normal((6, 3), 14)
     ours, theirs = (k(ORACLE.denoised, state(), step, z)[0] for k in (adls_consistent, adls))
     torch.testing.assert_close(ours.y, theirs.y, rtol=1e-14, atol=1e-14)
@@ -385,7 +385,7 @@ def assert_second_order(gap) -> None:
     assert math.log2(coarse / fine) == pytest.approx(2, abs=0.05)
 
 
-def test_consistent_at_kappa_zero_is_the_probability_flow():
+def test_consistent_at_kappa_zero_is_the_probability_flow() -> None:
     """dy/d(s²) = -½ log_score: one step agrees with the ODE's Euler step to second order."""
     z = normal((6, 3), 15)
 
@@ -411,7 +411,7 @@ def log_drift(kernel, level: Level) -> Tensor:
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.3, 0.8, 1.0])
-def test_consistent_pair_has_one_log_drift(kappa):
+def test_consistent_pair_has_one_log_drift(kappa) -> None:
     def gap(h: float) -> float:
         pair = (log_drift(k, small_step(h, kappa)) for k in (adls_consistent, asams_consistent))
         return float((next(pair) - next(pair)).abs().max())
@@ -420,7 +420,7 @@ def test_consistent_pair_has_one_log_drift(kappa):
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0])
-def test_annealed_asams_drifts_from_adls(kappa):
+def test_annealed_asams_drifts_from_adls(kappa) -> None:
     """As printed its log-drift exceeds that of ADLS by delta sigma² (1 - kappa²)/2."""
 
     def gap(h: float) -> float:

@@ -80,7 +80,7 @@ def killed_after_every_step(method: str, path: Path) -> list[Entry]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_killed_search_is_the_same_search(method: str, tmp_path: Path):
+def test_a_killed_search_is_the_same_search(method: str, tmp_path: Path) -> None:
     whole = uninterrupted(method, tmp_path / "a.db")
     assert [entry.number for entry in whole] == list(range(14))
     assert whole == killed_after_every_step(method, tmp_path / "b.db")
@@ -88,7 +88,7 @@ def test_a_killed_search_is_the_same_search(method: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_proposals_stay_inside_the_space(method: str, tmp_path: Path):
+def test_proposals_stay_inside_the_space(method: str, tmp_path: Path) -> None:
     spec = study(method)
     for entry in uninterrupted(method, tmp_path / "a.db"):
         settings = spec.settings(entry.params)
@@ -101,7 +101,7 @@ def test_proposals_stay_inside_the_space(method: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("method", ["random", "qmc", "tpe"])
-def test_the_seed_matters(method: str, tmp_path: Path):
+def test_the_seed_matters(method: str, tmp_path: Path) -> None:
     other = study(method).model_copy(update={"seed": 8})
     ledger = Ledger(f"sqlite:///{tmp_path / 'b.db'}", "key", other)
     for _ in range(14):
@@ -109,7 +109,7 @@ def test_the_seed_matters(method: str, tmp_path: Path):
     assert ledger.entries() != uninterrupted(method, tmp_path / "a.db")
 
 
-def test_two_objectives(tmp_path: Path):
+def test_two_objectives(tmp_path: Path) -> None:
     text = TEXT.format(method="tpe").replace(
         "[fixed]", 'objectives = [{ metric = "kid" }, { metric = "nfe" }]\n[fixed]'
     )
@@ -141,7 +141,7 @@ def chosen_under(bound: float | None, path: Path) -> list[float]:
     return [float(entry.params["r"]) for entry in late]
 
 
-def test_a_constraint_keeps_the_search_away(tmp_path: Path):
+def test_a_constraint_keeps_the_search_away(tmp_path: Path) -> None:
     """Free, the search goes where the objective is best; bound, it stays where that is allowed."""
     free, bound = chosen_under(None, tmp_path / "a.db"), chosen_under(0.8, tmp_path / "b.db")
     assert median(free) < 0.6
@@ -156,7 +156,7 @@ def of_adls() -> Study:
     return parse(text.format(method="random"), "s", "quick")
 
 
-def test_importance_finds_the_knob_that_matters(tmp_path: Path):
+def test_importance_finds_the_knob_that_matters(tmp_path: Path) -> None:
     """Only r moves the objective, where all trials have it."""
     spec = of_adls()
     ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", spec)
@@ -171,7 +171,7 @@ def test_importance_finds_the_knob_that_matters(tmp_path: Path):
         assert abs(sum(shares.values()) - 1) < 1e-6
 
 
-def test_importance_is_of_r_where_delta_was_searched():
+def test_importance_is_of_r_where_delta_was_searched() -> None:
     spec = parse(
         """
 question = "?"
@@ -203,7 +203,7 @@ trials = 40
     assert max(found, key=lambda knob: found[knob]) == "r"
 
 
-def test_importance_of_too_few_trials_is_not_told():
+def test_importance_of_too_few_trials_is_not_told() -> None:
     assert importance(study("random"), []) == {}
     spec = of_adls()
     rows = [propose(spec, n, []).params for n in range(9)]
@@ -213,7 +213,7 @@ def test_importance_of_too_few_trials_is_not_told():
     assert set(importance(spec, entries[:5])["kid"]) == {"fANOVA"}  # two a knob, and one
 
 
-def test_importance_heeds_what_was_given_up(tmp_path: Path):
+def test_importance_heeds_what_was_given_up(tmp_path: Path) -> None:
     """Two complete trials and many poor ones, as a search with rungs leaves them."""
     spec = of_adls()
     ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", spec)
@@ -239,7 +239,7 @@ def entries_of(
     return spec, [Entry(n, row, "complete", (objective(row),)) for n, row in enumerate(rows)]
 
 
-def test_importance_of_rows_is_of_the_knobs_that_decide_the_others():
+def test_importance_of_rows_is_of_the_knobs_that_decide_the_others() -> None:
     """L goes with the sampler, r with sampler and start: neither can be told from those."""
     spec, entries = entries_of(ROWS, lambda row: float(row["sampler"] == "asams"))
     for shares in importance(spec, entries)["kid"].values():
@@ -267,7 +267,7 @@ samples = 8
 """
 
 
-def test_fanova_is_not_told_where_some_trials_lack_a_knob():
+def test_fanova_is_not_told_where_some_trials_lack_a_knob() -> None:
     """It would say that the schedule explains everything: the others have no place in it."""
     spec, entries = entries_of(CONDITIONAL, lambda row: float(row.get("sigma", 0.5)))
     found = importance(spec, entries)["kid"]
@@ -306,7 +306,7 @@ def completed(ledger: Ledger, count: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path):
+def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path) -> None:
     """A server that goes away takes a worker's turn along: both have seen the same, both write."""
     url = f"sqlite:///{tmp_path / 'db'}"
     one, other = (Ledger(url, "key", study(method)) for _ in range(2))
@@ -328,7 +328,7 @@ def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path)
 
 def test_a_proposal_whose_answer_gets_lost_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", study("grid"))
     real = ledger._storage.create_new_trial
 
@@ -343,7 +343,7 @@ def test_a_proposal_whose_answer_gets_lost_counts_once(
     assert ledger.propose_next(ledger.entries()).number == 1
 
 
-def test_a_summary_counts_and_names_the_best():
+def test_a_summary_counts_and_names_the_best() -> None:
     spec = study("grid")
     entries = [
         Entry(0, {}, "complete", (0.3,)),
@@ -368,13 +368,13 @@ def test_a_summary_counts_and_names_the_best():
         (Domain(low=0.01, high=1.0, log=True), lambda v: (2 + math.log10(v)) / 2),
     ],
 )
-def test_from_unit_is_onto_a_range(domain: Domain, inverse: Callable[[float], float]):
+def test_from_unit_is_onto_a_range(domain: Domain, inverse: Callable[[float], float]) -> None:
     for u in (0.0, 0.25, 0.5, 0.999):
         assert abs(inverse(float(from_unit(domain, u))) - u) < 1e-12
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (0.05, 0.35), (0.6, 1.2)])
-def test_rounding_takes_no_step_past_the_end(low: float, high: float):
+def test_rounding_takes_no_step_past_the_end(low: float, high: float) -> None:
     """0.1 + 6 · 0.1 is more than 0.7, which Optuna would refuse in the middle of a study."""
     domain = Domain(low=low, high=high, step=round((high - low) / 6, 2))
     values = domain.values()
@@ -383,12 +383,12 @@ def test_rounding_takes_no_step_past_the_end(low: float, high: float):
     assert from_unit(domain, 0.999) == high
 
 
-def test_from_unit_on_ranges_too_long_to_list():
+def test_from_unit_on_ranges_too_long_to_list() -> None:
     assert from_unit(Domain(low=0, high=20_000), 0.5) == 10_000
     assert from_unit(Domain(low=0.0, high=1.0, step=1e-5), 0.25) == 1e-5 * 25_000
 
 
-def test_from_unit_gives_every_value_its_share():
+def test_from_unit_gives_every_value_its_share() -> None:
     domain = Domain(choices=("a", "b", "c", "d"))
     assert [from_unit(domain, (i + 0.5) / 8) for i in range(8)] == list("aabbccdd")
     whole = Domain(low=1, high=4, log=True)

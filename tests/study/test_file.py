@@ -50,7 +50,7 @@ def swapped(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def test_a_good_file_is_resolved():
+def test_a_good_file_is_resolved() -> None:
     study = parse(GOOD, "s", "quick")
     assert study.seeds == (3, 5)
     assert study.trials == 4
@@ -59,7 +59,7 @@ def test_a_good_file_is_resolved():
     assert parse(GOOD, "s", "smoke").seeds == (3,)
 
 
-def test_a_grid_without_trials_is_the_whole_grid_in_order():
+def test_a_grid_without_trials_is_the_whole_grid_in_order() -> None:
     study = parse(GOOD, "s", "smoke")
     assert study.trials == 6
     assert list(study.grid()) == [
@@ -126,7 +126,7 @@ def test_a_grid_without_trials_is_the_whole_grid_in_order():
         ),
     ],
 )
-def test_a_mistake_is_one_line(text: str, words: list[str]):
+def test_a_mistake_is_one_line(text: str, words: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         parse(text, "s", "quick", "studies/s.toml")
     line = str(caught.value)
@@ -136,7 +136,7 @@ def test_a_mistake_is_one_line(text: str, words: list[str]):
         assert word in line
 
 
-def test_missing_budget_trials_and_unreadable_file(tmp_path: Path):
+def test_missing_budget_trials_and_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"budgets\.full is not there; the study has smoke, quick"):
         parse(GOOD, "s", "full")
     with pytest.raises(UserError, match=r"budgets\.smoke\.trials is missing"):
@@ -169,7 +169,7 @@ samples = 8
 """
 
 
-def test_knobs_apply_only_where_they_mean_something():
+def test_knobs_apply_only_where_they_mean_something() -> None:
     study = parse(CONDITIONAL, "s", "quick")
     points = list(study.grid())
     # sampler × chi × L: adls 2, pf-heun 1, asams 2 · 2; schedule: 2 sigmas or 1 · 2 pairs
@@ -183,7 +183,7 @@ def test_knobs_apply_only_where_they_mean_something():
         assert ("L" in params) == (settings.sampler == "asams")
 
 
-def test_a_value_beyond_the_corners_that_can_be_checked_is_checked_too():
+def test_a_value_beyond_the_corners_that_can_be_checked_is_checked_too() -> None:
     """Eight knobs of two ends each and three starts are 768 corners a sampler; the wrong one is
     the last of four."""
     ranges = "\n".join(
@@ -217,7 +217,7 @@ samples = 64
     assert parse(text.replace(', "dals"', ""), "s", "quick").trials == 5
 
 
-def test_conditions_may_be_written_in_any_order():
+def test_conditions_may_be_written_in_any_order() -> None:
     text = GOOD.replace('sampler = "adls"\n', "").replace(
         "r = {", 'n = { choices = [1], when = { chi = 1.0 } }\nsampler = ["pf-heun", "adls"]\nr = {'
     )
@@ -226,7 +226,7 @@ def test_conditions_may_be_written_in_any_order():
     assert len(points) == len(set(points)) == 1 + 2 * 3
 
 
-def test_identity_is_of_what_decides_results():
+def test_identity_is_of_what_decides_results() -> None:
     study = parse(GOOD, "s", "smoke")
     same = parse(swapped('"Which?"', '"What?"'), "s", "smoke").model_copy(update={"trials": 99})
     assert same.identity("b") == study.identity("b")
@@ -246,11 +246,11 @@ def test_identity_is_of_what_decides_results():
         (Domain(low=1, high=10**9), None),
     ],
 )
-def test_values_of_a_domain(domain: Domain, values: tuple[object, ...] | None):
+def test_values_of_a_domain(domain: Domain, values: tuple[object, ...] | None) -> None:
     assert domain.values() == values
 
 
-def test_steps_are_spelt_both_ways():
+def test_steps_are_spelt_both_ways() -> None:
     by_r = Settings(sampler="adls", init="gaussian", sigma=0.8, r=0.6, L=3, levels=50)
     by_delta = Settings(sampler="adls", init="gaussian", sigma=0.8, delta=0.004, L=3, levels=50)
     assert math.isclose(by_r.knobs()["delta"], 0.004)
@@ -259,14 +259,14 @@ def test_steps_are_spelt_both_ways():
     assert "delta" not in Settings(sampler="pf-euler", init="gaussian", sigma=0.8).knobs()
 
 
-def test_defaults_are_the_plain_sampler():
+def test_defaults_are_the_plain_sampler() -> None:
     bare = Settings(sampler="adls", init="gaussian", sigma=0.8, levels=7)
     plain = Settings(sampler="dale-langevin", init="gaussian", sigma=0.8, levels=7)
     assert bare.plan() == plain.plan()
 
 
 @pytest.mark.parametrize("name", studies.names(HERE))
-def test_shipped_studies_are_valid(name: str):
+def test_shipped_studies_are_valid(name: str) -> None:
     for budget in BUDGETS:
         study = read(find(HERE, name), budget)
         assert study.bundle in shipped() or (budget == "full" and "paper-" in study.bundle)
@@ -276,7 +276,7 @@ def test_shipped_studies_are_valid(name: str):
             assert study.samples >= 256
 
 
-def test_every_dataset_has_every_family():
+def test_every_dataset_has_every_family() -> None:
     families = ("adls", "asams", "annealing", "sigma", "init", "vegbm", "paper", "frontier")
     datasets = ("mnist", "kmnist", "fashion", "cifar10")
     expected = {f"{dataset}-{family}" for dataset in datasets for family in families}
@@ -297,7 +297,7 @@ PAPER = {  # Tables 3 and 4: (L, delta, chi) by sampler, with class-average and 
 
 
 @pytest.mark.parametrize(("sampler", "dataset"), PAPER)
-def test_searches_begin_with_the_papers_own_answer(sampler: str, dataset: str):
+def test_searches_begin_with_the_papers_own_answer(sampler: str, dataset: str) -> None:
     study = read(find(HERE, f"{dataset}-{sampler}"), "full")
     inits = [row["init"] for row in study.first]
     assert inits == ["class-average", "lognormal-paper", "class-gaussian"]  # the last is ours
@@ -308,7 +308,7 @@ def test_searches_begin_with_the_papers_own_answer(sampler: str, dataset: str):
         assert propose(study, study.first.index(row), []).params == row
 
 
-def test_the_papers_table_stands_beside_its_rows():
+def test_the_papers_table_stands_beside_its_rows() -> None:
     study = read(find(HERE, "cifar10-paper"), "quick")
     assert len(study.published) == study.trials == 8
     for mark in study.published:
@@ -316,7 +316,7 @@ def test_the_papers_table_stands_beside_its_rows():
         assert len(alike) == 1
 
 
-def test_a_file_is_laid_over_what_it_extends(tmp_path: Path):
+def test_a_file_is_laid_over_what_it_extends(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     (tmp_path / "base.toml").write_text(GOOD)
     path = tmp_path / "mine.toml"
@@ -355,7 +355,7 @@ samples = 99
     assert mine().search["sigma"].choices == (0.5, 0.8)
 
 
-def test_own_studies_come_before_shipped_ones(tmp_path: Path):
+def test_own_studies_come_before_shipped_ones(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     assert find(workspace, "digits-adls").family == "adls"
     own = tmp_path / "studies" / "digits-adls.toml"
@@ -372,7 +372,7 @@ def test_own_studies_come_before_shipped_ones(tmp_path: Path):
         find(workspace, "none.toml")
 
 
-def test_own_families_and_datasets_are_multiplied(tmp_path: Path):
+def test_own_families_and_datasets_are_multiplied(tmp_path: Path) -> None:
     folder = tmp_path / "studies" / "families"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text(swapped('"Which?"', '"Which on $title?"'))
@@ -388,7 +388,7 @@ def test_own_families_and_datasets_are_multiplied(tmp_path: Path):
         find(Workspace(tmp_path), "one-mine")
 
 
-def test_templates_are_filled():
+def test_templates_are_filled() -> None:
     facts = {"a": {"b": [1, 2]}, "word": "x", "table": {"k": 1}}
     member = Member("f", Path("f.toml"), facts)
     template = {"one": "$a.b", "two": ["$a.b", 3], "three": "say $word.", "four": {"k": "$table"}}
@@ -399,7 +399,7 @@ def test_templates_are_filled():
 ROWS = """rows = [{ init = "gaussian", r = 0.5 }, { init = "lognormal", r = 1.0 }]"""
 
 
-def test_rows_vary_together():
+def test_rows_vary_together() -> None:
     text = swapped('init = "gaussian"\n', "").replace('method = "grid"', f'method = "grid"\n{ROWS}')
     text = text.replace("r = { low = 0.5, high = 1.0, step = 0.25 }\n", "")
     study = parse(text, "s", "smoke")
@@ -440,6 +440,6 @@ def test_rows_vary_together():
         ),
     ],
 )
-def test_what_is_wrong_with_rows_rungs_and_firsts(old: str, new: str, message: str):
+def test_what_is_wrong_with_rows_rungs_and_firsts(old: str, new: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse(swapped(old, new), "s", "quick")

@@ -90,7 +90,7 @@ def untrained(recipe: Recipe, digits: Dataset) -> dict[str, torch.Tensor]:
         return build_model(digits.shape, recipe, moments.everything).net.state_dict()
 
 
-def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path):
+def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path) -> None:
     """Gradients are sums of the same 32 images' in another order: float32, some 1e-6 of their
     size (20 roundings). An update has the rate's size whatever the gradient's, and Muon magnifies
     small singular values by up to 3.44^5 = 500; so the weights differ by less than 500e-6 of the
@@ -132,7 +132,7 @@ def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path):
     assert not (tmp_path / "of-1.pt").exists()  # the first alone writes
 
 
-def test_without_torchrun_there_is_one_process():
+def test_without_torchrun_there_is_one_process() -> None:
     values = torch.arange(3.0)
     with parallel.joined("cpu") as device:
         assert device == "cpu"
@@ -142,7 +142,7 @@ def test_without_torchrun_there_is_one_process():
         assert parallel.agreed({"a": 1}) == {"a": 1}
 
 
-def test_shares_are_disjoint_and_whole(monkeypatch: pytest.MonkeyPatch):
+def test_shares_are_disjoint_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "size", lambda: 4)
     seen: list[int] = []
     for rank in range(4):

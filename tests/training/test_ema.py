@@ -45,7 +45,7 @@ def averaged(gamma: float) -> tuple[PowerEMA, list[dict[str, Tensor]]]:
 
 
 @pytest.mark.parametrize("gamma", [1.0, 7.0, 16.0])
-def test_average_has_power_function_weights(gamma):
+def test_average_has_power_function_weights(gamma) -> None:
     """Σ_τ w_τ θ_τ with w_τ = (τ^(γ+1) - (τ-1)^(γ+1)) / t^(γ+1): γ+1 times the integral of u^γ.
 
     From keep_t = ((t-1)/t)^(γ+1) the product over τ+1..t telescopes to (τ/t)^(γ+1). The weights
@@ -62,7 +62,7 @@ def test_average_has_power_function_weights(gamma):
 
 
 @pytest.mark.parametrize(("gamma", "width"), [(16.97, 0.05), (6.94, 0.10)])
-def test_width_is_karrass(gamma, width):
+def test_width_is_karrass(gamma, width) -> None:
     """Standard deviation of the profile as a share of the run: √((γ+1)/((γ+2)²(γ+3))).
 
     Karras et al. 2024: 16.97 and 6.94 have 5 % and 10 %. Measured here by what the average of
@@ -79,7 +79,7 @@ def test_width_is_karrass(gamma, width):
     assert (second - first**2) ** 0.5 == pytest.approx(width, rel=2e-3)
 
 
-def test_constant_weights_are_a_fixed_point():
+def test_constant_weights_are_a_fixed_point() -> None:
     """Whatever was there before: the first update takes the weights as they are."""
     model = Weights()
     ema = PowerEMA(model, 7.0)
@@ -89,7 +89,7 @@ def test_constant_weights_are_a_fixed_point():
         assert all(torch.equal(ema.weights[name], held[name]) for name in held)
 
 
-def test_average_is_a_copy_and_leaves_the_model_alone():
+def test_average_is_a_copy_and_leaves_the_model_alone() -> None:
     ema, history = averaged(7.0)
     model = Weights()
     late = PowerEMA(model, 7.0)
@@ -102,7 +102,7 @@ def test_average_is_a_copy_and_leaves_the_model_alone():
     assert not torch.equal(late.weights["first"], ema.weights["first"])
 
 
-def test_loaded_average_continues_bit_for_bit():
+def test_loaded_average_continues_bit_for_bit() -> None:
     through, history = averaged(7.0)
     model = Weights()
     ema = PowerEMA(model, 7.0)
@@ -119,7 +119,7 @@ def test_loaded_average_continues_bit_for_bit():
 # --- a length chosen after training -------------------------------------------------------------
 
 
-def test_length_and_gamma_are_inverse():
+def test_length_and_gamma_are_inverse() -> None:
     """Karras et al. 2024: 5 % is gamma = 16.97, 10 % is 6.94."""
     for gamma in (0.2, 1.0, 6.94, 16.97, 300.0):
         assert gamma_of(length_of(gamma)) == pytest.approx(gamma, rel=1e-9)
@@ -130,7 +130,7 @@ def test_length_and_gamma_are_inverse():
             gamma_of(wrong)
 
 
-def test_profile_is_what_the_average_does():
+def test_profile_is_what_the_average_does() -> None:
     """Fed one 1 among zeros, the average after step 30 of 40 gives that step's share."""
     shares = profile(7.0, 30, STEPS)
     assert float(shares.sum()) == pytest.approx(1, rel=1e-12)
@@ -156,7 +156,7 @@ def tracked(count: int, gamma: float) -> tuple[Snapshots, PowerEMA, Tensor]:
 
 
 @pytest.mark.parametrize("gamma", TRACKED)
-def test_the_tracked_lengths_come_back_exactly(gamma: float):
+def test_the_tracked_lengths_come_back_exactly(gamma: float) -> None:
     """Their profile is one of the basis: one coefficient is 1, the others 0. float64."""
     snapshots, direct, _ = tracked(8, gamma)
     found = snapshots.average(length_of(gamma))
@@ -165,7 +165,7 @@ def test_the_tracked_lengths_come_back_exactly(gamma: float):
 
 
 @pytest.mark.parametrize("length", [0.05, 0.07, 0.10, 0.15, 0.20])
-def test_a_chosen_length_is_the_average_tracked_directly(length: float):
+def test_a_chosen_length_is_the_average_tracked_directly(length: float) -> None:
     """With a snapshot of both at every step the profile is in their span: equal to rounding. With
     8, off by at most Σ|difference of profiles| times the largest weight; that sum is below a tenth
     (0.08 at the longest, 0 at 5 and 10 %, where two profiles alike would give 0 and apart 2)."""
@@ -184,7 +184,7 @@ def test_a_chosen_length_is_the_average_tracked_directly(length: float):
     assert off < 0.1, off
 
 
-def test_snapshots_are_taken_at_even_shares_up_to_the_last_step():
+def test_snapshots_are_taken_at_even_shares_up_to_the_last_step() -> None:
     for steps, count, expected in [(40, 8, range(5, 41, 5)), (7, 3, [3, 5, 7]), (2, 8, [1, 2])]:
         assert sorted(Snapshots(Weights(), steps, count).moments) == list(expected)
     none = Snapshots(Weights(), 40, 0)
@@ -192,7 +192,7 @@ def test_snapshots_are_taken_at_even_shares_up_to_the_last_step():
     assert none.state() == {"averages": [], "taken": []}
 
 
-def test_loaded_snapshots_continue_bit_for_bit():
+def test_loaded_snapshots_continue_bit_for_bit() -> None:
     through, _, walk = tracked(8, 7.0)
     model = Weights()
     snapshots = Snapshots(model, STEPS, 8)

@@ -47,7 +47,7 @@ def imported(weights: Path, original: Bundle, out: Path, key: str | None = None)
     return bundles.read(out)
 
 
-def test_a_safetensors_file_becomes_the_same_denoiser(original: Bundle, tmp_path: Path):
+def test_a_safetensors_file_becomes_the_same_denoiser(original: Bundle, tmp_path: Path) -> None:
     save_file(weights_of(original), tmp_path / "w.safetensors")
     ours = imported(tmp_path / "w.safetensors", original, tmp_path / "out.safetensors")
     assert torch.equal(answers(ours, 0.4), answers(original, 0.4))
@@ -56,7 +56,7 @@ def test_a_safetensors_file_becomes_the_same_denoiser(original: Bundle, tmp_path
     assert torch.equal(ours.features["train"], original.features["train"])
 
 
-def test_a_state_dict_under_a_key_with_ddp_names(original: Bundle, tmp_path: Path):
+def test_a_state_dict_under_a_key_with_ddp_names(original: Bundle, tmp_path: Path) -> None:
     named = {f"module.{name}": value for name, value in weights_of(original).items()}
     torch.save({"ema": named, "step": 7}, tmp_path / "w.pt")
     ours = imported(tmp_path / "w.pt", original, tmp_path / "out.safetensors", "ema")
@@ -65,7 +65,7 @@ def test_a_state_dict_under_a_key_with_ddp_names(original: Bundle, tmp_path: Pat
         read_weights(tmp_path / "w.pt")
 
 
-def test_a_network_that_is_told_k(tmp_path: Path):
+def test_a_network_that_is_told_k(tmp_path: Path) -> None:
     """The paper's: s_θ(x, k), its output times x the hyvarinen, k = N (s/sigma)²."""
     recipe = Recipe(
         dataset="digits",
@@ -94,7 +94,7 @@ def test_a_network_that_is_told_k(tmp_path: Path):
     assert torch.allclose(answers(ours, s), by_hand, rtol=1e-5, atol=1e-5)
 
 
-def test_what_does_not_fit_is_refused(original: Bundle, tmp_path: Path):
+def test_what_does_not_fit_is_refused(original: Bundle, tmp_path: Path) -> None:
     save_file({"stem.weight": torch.zeros(3)}, tmp_path / "w.safetensors")
     with pytest.raises(UserError, match="do not fit the network named"):
         imported(tmp_path / "w.safetensors", original, tmp_path / "out.safetensors")
@@ -116,7 +116,7 @@ class Touch:
         return Path.touch, (self.path,)
 
 
-def test_a_pickle_is_never_run(tmp_path: Path):
+def test_a_pickle_is_never_run(tmp_path: Path) -> None:
     (tmp_path / "w.pt").write_bytes(pickle.dumps(Touch(tmp_path / "ran"), protocol=2))
     with pytest.raises(UserError, match="never unpickled"):
         read_weights(tmp_path / "w.pt")

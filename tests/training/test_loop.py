@@ -39,7 +39,7 @@ from tests.support.beds import generator, normal
 
 
 @pytest.mark.parametrize(("batch", "size"), [(8, 24), (7, 24), (50, 24), (24, 24), (1, 5)])
-def test_every_image_is_seen_once_per_epoch(batch, size):
+def test_every_image_is_seen_once_per_epoch(batch, size) -> None:
     """Batches laid end to end are one permutation of all images after another."""
     steps = math.ceil(4 * size / batch)
     order = torch.cat([batch_indices(3, step, batch, size) for step in range(steps)])
@@ -50,7 +50,7 @@ def test_every_image_is_seen_once_per_epoch(batch, size):
         assert len({tuple(epoch.tolist()) for epoch in epochs}) == 4
 
 
-def test_batches_depend_on_seed_and_step_alone():
+def test_batches_depend_on_seed_and_step_alone() -> None:
     """Not on which were asked for before, nor on the global generator."""
     late = batch_indices(3, 9, 16, 100)
     for step in range(9):
@@ -60,7 +60,7 @@ def test_batches_depend_on_seed_and_step_alone():
     assert not torch.equal(late, batch_indices(3, 10, 16, 100))
 
 
-def test_noise_levels_are_stratified_over_the_range():
+def test_noise_levels_are_stratified_over_the_range() -> None:
     """One in each of `batch` equal parts of log s; float32 may round a border by 1e-6."""
     recipe = Recipe(dataset="digits", steps=1, batch=50, s_min=0.002, s_max=3.0)
     orders = set()
@@ -75,7 +75,7 @@ def test_noise_levels_are_stratified_over_the_range():
     assert len(orders) == 20  # or else image and level would go together
 
 
-def test_noise_levels_are_uniform_within_their_strata():
+def test_noise_levels_are_uniform_within_their_strata() -> None:
     """400 batches of 5: the place within a stratum has mean ½ and variance 1/12, n = 2,000.
 
     The variance of the squared deviation of a uniform is 1/180.
@@ -88,7 +88,7 @@ def test_noise_levels_are_uniform_within_their_strata():
     assert float(squares.mean()) == pytest.approx(1 / 12, abs=4 / math.sqrt(180 * 2000))
 
 
-def test_learning_rate_warms_up_and_falls_to_zero():
+def test_learning_rate_warms_up_and_falls_to_zero() -> None:
     recipe = Recipe(dataset="digits", steps=1000, rate=0.5, warmup=10)
     rates = [learning_rate(recipe, step) for step in range(1000)]
     assert rates[0] == pytest.approx(0.05)
@@ -112,7 +112,7 @@ def losses_of(recipe: Recipe, digits: Dataset, folder: Path) -> Tensor:
     return torch.tensor(seen, dtype=torch.float64)
 
 
-def test_loss_starts_at_one_and_falls(digits: Dataset, tmp_path: Path):
+def test_loss_starts_at_one_and_falls(digits: Dataset, tmp_path: Path) -> None:
     """Step k has the same images and noise whatever the weights, so a run that learns is paired
     step by step with one whose rate is as good as zero.
 
@@ -130,7 +130,7 @@ def test_loss_starts_at_one_and_falls(digits: Dataset, tmp_path: Path):
     assert float((still - moving)[20:].mean()) > 0.05
 
 
-def test_heldout_error_is_that_of_the_denoiser(digits: Dataset, tiny_recipe: Recipe):
+def test_heldout_error_is_that_of_the_denoiser(digits: Dataset, tiny_recipe: Recipe) -> None:
     """Untrained, on the images it was fitted to: c_out² in expectation, the linear denoiser's.
 
     The standard error is taken over images, from other noise than the function's own; both the
@@ -153,7 +153,7 @@ def test_heldout_error_is_that_of_the_denoiser(digits: Dataset, tiny_recipe: Rec
         assert abs(found - float(model.error_variance(level)[0])) < 4 * error
 
 
-def test_heldout_error_sees_heldout_images_alone(digits: Dataset, tiny_bundle: Path):
+def test_heldout_error_sees_heldout_images_alone(digits: Dataset, tiny_bundle: Path) -> None:
     """And gives what stands on the bundle's card, up to the weights' float16."""
     bundle = bundles.read(tiny_bundle)
     found = heldout_error(bundle.model, digits, "cpu")
@@ -166,7 +166,7 @@ def test_heldout_error_sees_heldout_images_alone(digits: Dataset, tiny_bundle: P
 
 def test_training_leaves_the_global_generator_alone(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
-):
+) -> None:
     """And does not listen to it: weights and dropout come from the recipe's seed."""
     recipe = tiny_recipe.model_copy(update={"steps": 2})
     with torch.random.fork_rng(devices=[]):
@@ -184,7 +184,7 @@ def test_training_leaves_the_global_generator_alone(
 
 def test_trained_weights_are_the_average_over_the_run(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Σ_τ (τ^(γ+1) - (τ-1)^(γ+1)) θ_τ / t^(γ+1) of the weights after each step, each taken at its
     own learning rate; float32, some ten roundings."""
     after, rates, step_of = [], [], course.take_step
@@ -212,7 +212,7 @@ def test_trained_weights_are_the_average_over_the_run(
 
 def test_an_interrupt_in_mid_step_loses_nothing(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """The step is taken to its end, then kept: no checkpoint is due by itself."""
     recipe = tiny_recipe.model_copy(update={"steps": 5})
     options = Options(due=lambda step: False)
@@ -233,7 +233,9 @@ def test_an_interrupt_in_mid_step_loses_nothing(
     assert all(torch.equal(value, through[name]) for name, value in resumed.items())
 
 
-def test_checkpoints_can_be_due_by_steps(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path):
+def test_checkpoints_can_be_due_by_steps(
+    digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
     recipe = tiny_recipe.model_copy(update={"steps": 5, "checkpoint_every": 2})
     seen = []
 
@@ -262,7 +264,7 @@ def told(recipe: Recipe, examples: Examples, step: int) -> tuple[Tensor, Tensor,
     return heard[0][0], chosen, heard[0][1]
 
 
-def test_flips_mirror_about_half_of_the_images():
+def test_flips_mirror_about_half_of_the_images() -> None:
     examples = Examples(normal((600, 3, 4, 4), 0).float(), torch.arange(600) % 10)
     recipe = Recipe(dataset="cifar10", steps=9, batch=600, flips=True)
     seen, chosen, _ = told(recipe, examples, 2)
@@ -274,7 +276,7 @@ def test_flips_mirror_about_half_of_the_images():
     assert torch.equal(told(recipe.model_copy(update={"flips": False}), examples, 2)[0], plain)
 
 
-def test_a_network_with_classes_is_told_labels_and_some_are_withheld():
+def test_a_network_with_classes_is_told_labels_and_some_are_withheld() -> None:
     examples = Examples(normal((1000, 1, 4, 4), 0).float(), torch.arange(1000) % 10)
     recipe = Recipe(
         dataset="digits", steps=9, batch=1000, label_drop=0.2, net=Net(widths=(8,), classes=10)
@@ -286,7 +288,7 @@ def test_a_network_with_classes_is_told_labels_and_some_are_withheld():
     assert told(recipe.model_copy(update={"net": Net(widths=(8,))}), examples, 1)[2] is None
 
 
-def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path):
+def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path) -> None:
     """Told its class, a denoiser of digits does better than told none, where noise hides it."""
     net = Net(widths=(16,), blocks=1, classes=10)
     more = {"steps": 150, "batch": 64, "rate": 1e-2, "rank": 16, "s_min": 0.3, "net": net}
@@ -305,7 +307,7 @@ def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path)
     assert none < wrong
 
 
-def test_classes_must_be_those_of_the_dataset(digits: Dataset, tiny_recipe: Recipe):
+def test_classes_must_be_those_of_the_dataset(digits: Dataset, tiny_recipe: Recipe) -> None:
     recipe = tiny_recipe.model_copy(update={"net": Net(widths=(8,), classes=7)})
     with pytest.raises(UserError, match=r"net.classes = 7, digits has 10"):
         training.check_fits(recipe, digits)
@@ -313,7 +315,7 @@ def test_classes_must_be_those_of_the_dataset(digits: Dataset, tiny_recipe: Reci
 
 def test_the_loss_is_the_weighted_error_of_the_step(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
-):
+) -> None:
     """The first loss, put together by hand from what the step is said to see."""
     seen = []
     recipe = tiny_recipe.model_copy(update={"steps": 1})
@@ -405,7 +407,7 @@ def equal(a: object, b: object) -> bool:
 
 def test_a_killed_training_ends_as_if_it_had_not_been(
     tiny_bundle: Path, tiny_recipe: Recipe, tmp_path: Path
-):
+) -> None:
     """Killed between checkpoints, killed again while writing one, then left alone: the bundle has
     the bytes of one made without interruption, in another process and with other checkpoints, and
     so has the float32 state behind it (average, optimiser and all)."""
@@ -425,7 +427,7 @@ def test_a_killed_training_ends_as_if_it_had_not_been(
 
 def test_a_finished_training_is_not_run_again(
     digits: Dataset, tiny_recipe: Recipe, tiny_bundle: Path
-):
+) -> None:
     seen = []
     checkpoint = tiny_bundle.with_suffix(".pt")
     done = train(tiny_recipe, digits, checkpoint, progress=lambda step, _: seen.append(step))
@@ -458,14 +460,14 @@ CHANGES = {
 @pytest.mark.parametrize("field", CHANGES)
 def test_checkpoint_of_another_recipe_is_refused(
     field: str, digits: Dataset, tiny_recipe: Recipe, tiny_bundle: Path
-):
+) -> None:
     changed = tiny_recipe.model_copy(update={field: CHANGES[field]})
     assert "another recipe" in refusal(changed, digits, tiny_bundle.with_suffix(".pt"))
 
 
 def test_checkpoint_of_other_data_is_refused(
     digits: Dataset, tiny_recipe: Recipe, tiny_bundle: Path
-):
+) -> None:
     pixels = digits.train.pixels.clone()
     pixels[7, 0, 3, 3] ^= 1
     touched = digits._replace(train=digits.train._replace(pixels=pixels))
@@ -485,7 +487,7 @@ class Trap:
 @pytest.mark.parametrize("kind", ["pickle", "torch.save", "legacy torch.save"])
 def test_a_checkpoint_is_never_unpickled(
     kind: str, digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
-):
+) -> None:
     path, mark = tmp_path / "trap.pt", tmp_path / "mark"
     if kind == "pickle":
         path.write_bytes(pickle.dumps({"identity": Trap(mark)}, protocol=2))
@@ -504,7 +506,7 @@ def test_a_checkpoint_is_never_unpickled(
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "hole", "tensor", "list", "no identity"])
 def test_foreign_checkpoints_are_refused(
     kind: str, digits: Dataset, tiny_recipe: Recipe, tiny_bundle: Path, tmp_path: Path
-):
+) -> None:
     path = tmp_path / "foreign.pt"
     whole = tiny_bundle.with_suffix(".pt").read_bytes()
     contents = {"empty": b"", "text": b"half a sentence", "cut": whole[: len(whole) // 2]}
@@ -519,7 +521,7 @@ def test_foreign_checkpoints_are_refused(
 
 def test_checkpoints_are_written_when_due_and_at_the_end(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     written = []
     save = torch.save
     monkeypatch.setattr(
@@ -531,7 +533,7 @@ def test_checkpoints_are_written_when_due_and_at_the_end(
     assert Counter(path.name for path in tmp_path.iterdir()) == {"a.pt": 1}
 
 
-def test_checkpoints_are_due_by_the_clock(monkeypatch: pytest.MonkeyPatch):
+def test_checkpoints_are_due_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each three minutes, counted from the last; steps of 50 seconds."""
     now = [1000.0]
     monkeypatch.setattr(training.time, "monotonic", lambda: now[0])

@@ -33,13 +33,13 @@ def runs_of(workspace: Workspace, name: str = "tiny") -> list[Run]:
     return client.search_runs([found.experiment_id], order_by=["attributes.start_time ASC"])
 
 
-def test_bands_are_equal_parts_of_log_s():
+def test_bands_are_equal_parts_of_log_s() -> None:
     edges = bands(0.01, 100.0)
     assert [low for low, _ in edges] == pytest.approx([0.01, 0.1, 1, 10])
     assert edges[-1][1] == pytest.approx(100)
 
 
-def test_losses_are_means_by_band_since_last_asked():
+def test_losses_are_means_by_band_since_last_asked() -> None:
     found = BandLosses(0.01, 100.0)
     found.add(torch.tensor([0.02, 0.05, 2.0]), torch.tensor([1.0, 3.0, 5.0]))
     found.add(torch.tensor([100.0, 0.01]), torch.tensor([7.0, 2.0]))  # the ends are in
@@ -53,7 +53,7 @@ def test_losses_are_means_by_band_since_last_asked():
     assert found.take() == {"loss": 4.0, "loss by level/0.1 to 1": 4.0}
 
 
-def test_system_metrics_are_of_this_process():
+def test_system_metrics_are_of_this_process() -> None:
     first = system_metrics()
     assert 20 < first["system/peak_memory_megabytes"] < 1e5  # Python alone; a big machine
     while time.process_time() < first["system/cpu_seconds"] + 0.02:
@@ -99,7 +99,7 @@ def test_a_training_is_on_record(
     digits: Dataset,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     """Every step here, so that each is seen; and the weights are those of a training unwatched."""
     plain = train(short, digits, tmp_path / "plain.pt").model.net.state_dict()
     every_step = training_log.TrainingLog
@@ -126,7 +126,7 @@ def test_a_training_is_on_record(
 
 def test_an_interrupted_training_says_so_and_is_taken_up_in_its_run(
     workspace: Workspace, short: Recipe, digits: Dataset, tmp_path: Path
-):
+) -> None:
     checkpoint = tmp_path / "a.pt"
     with pytest.raises(KeyboardInterrupt):
         watched(workspace, "stopped", short, digits, checkpoint, {2: KeyboardInterrupt()})
@@ -152,10 +152,10 @@ def test_a_record_that_cannot_be_written_does_not_end_a_training(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-):
+) -> None:
     plain = train(short, digits, tmp_path / "plain.pt").model.net.state_dict()
 
-    def full(*args, **options):
+    def full(*args, **options) -> None:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(Tracker, "log_picture", full)
@@ -169,14 +169,16 @@ def test_a_record_that_cannot_be_written_does_not_end_a_training(
 
 def test_trainings_are_not_studies(
     workspace: Workspace, short: Recipe, digits: Dataset, tmp_path: Path
-):
+) -> None:
     watched(workspace, "third", short, digits, tmp_path / "a.pt")
     with pytest.raises(UserError, match="no study has been run"):
         Reader(workspace).names()
     assert Reader(workspace).latest("train-third") is None
 
 
-def test_samples_are_images_and_always_the_same(digits: Dataset, short: Recipe, tmp_path: Path):
+def test_samples_are_images_and_always_the_same(
+    digits: Dataset, short: Recipe, tmp_path: Path
+) -> None:
     trained = train(short, digits, tmp_path / "a.pt")
     with torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
@@ -201,7 +203,7 @@ blocks = 1
 """
 
 
-def test_the_command_is_on_record_and_ctrl_c_is_too(tmp_path: Path):
+def test_the_command_is_on_record_and_ctrl_c_is_too(tmp_path: Path) -> None:
     path = tmp_path / "studies" / "train" / "long.toml"
     path.parent.mkdir(parents=True)
     path.write_text(TOML)

@@ -25,7 +25,7 @@ def quintic(x: Tensor, steps: int = 5) -> Tensor:
     return x
 
 
-def test_the_polynomial_ends_in_its_band():
+def test_the_polynomial_ends_in_its_band() -> None:
     """Its coefficients trade convergence to 1 for fast growth: 3.4445 a step near zero.
 
     Five steps bring all of [0.0015, 1] into [0.68, 1.21] and never leave it: 3.4445⁵ = 485, and
@@ -37,7 +37,7 @@ def test_the_polynomial_ends_in_its_band():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_orthogonalised_maps_singular_values_and_keeps_the_directions(shape):
+def test_orthogonalised_maps_singular_values_and_keeps_the_directions(shape) -> None:
     """A polynomial odd in M acts on the singular values of M/‖M‖ alone: U p(S) Vᵀ, exactly.
 
     In float64 rounding is some 1e-15 a step, and the polynomial's slope below 3.45⁵ = 485.
@@ -52,7 +52,7 @@ def test_orthogonalised_maps_singular_values_and_keeps_the_directions(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [1e-4, 1.0, 1e3])
-def test_orthogonalised_has_singular_values_near_one(shape, size):
+def test_orthogonalised_has_singular_values_near_one(shape, size) -> None:
     """Whatever the gradient's size, as none of these has a singular value below 0.0015 ‖M‖.
 
     float32 and the 1e-7 that keeps zero finite add less than 1e-3 to the band.
@@ -65,13 +65,13 @@ def test_orthogonalised_has_singular_values_near_one(shape, size):
     assert float(after.max()) < BAND[1] + 1e-3
 
 
-def test_orthogonalised_leaves_zero_at_zero():
+def test_orthogonalised_leaves_zero_at_zero() -> None:
     """The gradient of a weight behind a zeroed layer: no direction, so no step, and no NaN."""
     assert torch.equal(orthogonalised(torch.zeros(4, 6)), torch.zeros(4, 6))
 
 
 @pytest.mark.parametrize("shape", [(16, 8, 3, 3), (8, 32, 1, 1), (64, 4, 3, 3)])
-def test_muon_steps_are_of_adamws_size(shape):
+def test_muon_steps_are_of_adamws_size(shape) -> None:
     """An orthogonal m×n matrix has root mean square 1/√max(m, n); scaled, every step has 0.2.
 
     Times the band of the singular values, [0.68, 1.21]. AdamW's is at most about 1.
@@ -85,7 +85,7 @@ def test_muon_steps_are_of_adamws_size(shape):
     assert BAND[0] * MUON_SHARE < size < BAND[1] * MUON_SHARE
 
 
-def test_muon_is_nesterov_momentum_of_the_gradients():
+def test_muon_is_nesterov_momentum_of_the_gradients() -> None:
     """m <- 0.95 m + 0.05 g; the step is along orthogonalised(0.05 g + 0.95 m), after decay."""
     weight = nn.Parameter(normal((6, 2, 3, 3), 5))
     expected, momentum = weight.detach().clone(), torch.zeros(6, 2, 3, 3).double()
@@ -101,7 +101,7 @@ def test_muon_is_nesterov_momentum_of_the_gradients():
     torch.testing.assert_close(weight.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_muon_goes_down_the_gradient():
+def test_muon_goes_down_the_gradient() -> None:
     """<step, gradient> < 0 on the first step: the sum of positive singular values' products."""
     weight = nn.Parameter(torch.zeros(6, 2, 3, 3))
     weight.grad = normal((6, 2, 3, 3), 6).float()
@@ -110,7 +110,7 @@ def test_muon_goes_down_the_gradient():
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_adamw_half_is_torch_adamw(weight_decay):
+def test_adamw_half_is_torch_adamw(weight_decay) -> None:
     """20 steps, the rate changed on the way; float64, so equal but for the order of operations."""
     ours, theirs = (
         [nn.Parameter(normal((5, 3), 7)), nn.Parameter(normal((4,), 8))] for _ in range(2)
@@ -143,7 +143,7 @@ def recipe(rate: float, decay: float, optimiser: str = "muon") -> Recipe:
     return Recipe(dataset="digits", steps=1, **fields)
 
 
-def test_adamw_alone_is_a_switch_of_the_recipe():
+def test_adamw_alone_is_a_switch_of_the_recipe() -> None:
     net = net_of()
     optimiser = make_optimiser(net, recipe(1e-3, 0.1, "adamw"))
     muon, adamw = optimiser.param_groups
@@ -152,7 +152,7 @@ def test_adamw_alone_is_a_switch_of_the_recipe():
     assert (adamw["lr"], adamw["weight_decay"]) == (1e-3, 0.1)
 
 
-def test_inner_convolutions_go_to_muon_and_the_rest_to_adamw():
+def test_inner_convolutions_go_to_muon_and_the_rest_to_adamw() -> None:
     net = net_of()
     optimiser = make_optimiser(net, recipe(1e-3, 0.0))
     kinds = {id(p): group["kind"] for group in optimiser.param_groups for p in group["params"]}
@@ -173,7 +173,7 @@ def _work(net: Compact, optimiser: MuonAdamW, steps: range) -> None:
         optimiser.step()
 
 
-def test_saved_state_continues_bit_for_bit():
+def test_saved_state_continues_bit_for_bit() -> None:
     """Through torch.save and a reader that unpickles nothing, as checkpoints go."""
     through, first, second = net_of(), net_of(), net_of(seed=9)
     _work(through, make_optimiser(through, recipe(1e-2, 0.01)), range(8))
@@ -193,7 +193,7 @@ def test_saved_state_continues_bit_for_bit():
         assert torch.equal(a, b), name
 
 
-def test_weights_without_gradient_stay_where_they_are():
+def test_weights_without_gradient_stay_where_they_are() -> None:
     used, unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
     optimiser = MuonAdamW([], [used, unused], lr=0.1, weight_decay=0.5)
     used.grad = torch.ones(3)
