@@ -35,7 +35,9 @@ RULES = {
     "report": "core results",
     "cli": "core results diffusion data models generate metrics training study search tracking"
     " experiment report",
-    "__init__": "core",
+    "door": "core results data samplers generate models metrics study tracking experiment report"
+    " cli",
+    "__init__": "core door",
     "__main__": "cli",
 }
 """Folder (or module of its own) -> the others that it may import from. Read top to bottom, every

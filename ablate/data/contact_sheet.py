@@ -1,4 +1,4 @@
-"""Pictures of images: grids of samples and strips of trajectories, as PNG."""
+"""Contact sheets: many images in one picture, as grids of samples and strips of trajectories."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ GAP, WHITE = 2, 255
 
 
 def save_grid(path: Path, pixels: Tensor, columns: int) -> None:
-    """uint8 images [N, C, H, W] -> one picture with `columns` of them in a row."""
+    """Write uint8 images, [N, C, H, W], as one picture with `columns` of them in a row."""
+    picture(pixels, columns).save(path)
+
+
+def picture(pixels: Tensor, columns: int) -> Image.Image:
+    """uint8 images, [N, C, H, W] -> one picture with `columns` of them in a row."""
     factor = max(1, math.ceil(MIN_SIDE / pixels.shape[-1]))
     large = pixels.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
-    Image.fromarray(sheet(large, columns).numpy()).save(path)
+    return Image.fromarray(sheet(large, columns).numpy())
 
 
 def sheet(pixels: Tensor, columns: int) -> Tensor:
-    """Images side by side, [H, W, 3]: as torchvision's `make_grid`, whose package takes longer to
-    import than a small study's first cell takes to draw."""
+    """Images side by side, [H, W, 3].
+
+    torchvision's `make_grid` does the same, but its package takes longer to import than a small
+    study's first cell takes to draw.
+    """
     count, _, height, width = pixels.shape
     columns = min(columns, count)
     rows = -(-count // columns)
