@@ -9,89 +9,90 @@ from ablate.report.names import (
     better,
     configuration,
     estimate,
-    leaks,
+    metric_label,
     metric_name,
     text,
     trial_name,
 )
-from ablate.report.tables import contenders, front, metric_label, ranking, varied
+from ablate.report.tables import contenders, front, ranking, varied
 from ablate.results import INTERVAL, StudyResults, Trial, summarise
 
 ONE_SEED = "one seed: no interval"
 
 
-def state(record: StudyResults) -> str:
+def state(results: StudyResults) -> str:
     """15 of 20 planned trials complete, 1 diverged, 1 failed, 1 running."""
-    counts = Counter(trial.state for trial in record.trials)
+    counts = Counter(trial.state for trial in results.trials)
     others = [s for s in ("diverged", "failed", "pruned", "repeated", "running") if counts[s]]
-    done = f"{counts['complete']} of {record.planned} planned trials complete"
+    done = f"{counts['complete']} of {results.planned} planned trials complete"
     return ", ".join([done, *(f"{counts[s]} {s}" for s in others)]) + "."
 
 
-def answer(record: StudyResults) -> list[str]:
+def answer(results: StudyResults) -> list[str]:
     """Sentences: the best, against the baselines, against the runner-up; oracles stand aside."""
-    ranked, field = ranking(record), contenders(record)
+    ranked, field = ranking(results), contenders(results)
     if not ranked:
         return ["No configuration is complete yet, so there is no answer yet."]
-    sentences = [_winner(record, field), *_against_baselines(record, field[0])]
-    sentences += _against_runner_up(record, field)
-    if leaks(ranked[0]):
-        sentences.append(_oracle(record, ranked[0]))
-    if len(record.objectives) > 1:
-        names = " and ".join(metric_name(o.metric) for o in record.objectives)
-        sentences.append(f"Trials on the Pareto front of {names}: {len(front(record))}.")
+    sentences = [_winner(results, field), *_against_baselines(results, field[0])]
+    sentences += _against_runner_up(results, field)
+    if results.leaks(ranked[0]):
+        sentences.append(_oracle(results, ranked[0]))
+    if len(results.objectives) > 1:
+        names = " and ".join(metric_name(results, o.metric) for o in results.objectives)
+        sentences.append(f"Trials on the Pareto front of {names}: {len(front(results))}.")
     return sentences
 
 
-def single_seed(record: StudyResults) -> bool:
-    """Has no complete trial an interval?"""
-    metric, ranked = record.objectives[0].metric, ranking(record)
+def single_seed(results: StudyResults) -> bool:
+    """Whether no complete trial has an interval."""
+    metric, ranked = results.objectives[0].metric, ranking(results)
     return bool(ranked) and not any(metric in trial.intervals for trial in ranked)
 
 
-def measured(record: StudyResults, trial: Trial) -> str:
+def measured(results: StudyResults, trial: Trial) -> str:
     """KID 0.042 ± 0.017 (mean and 95 % interval over 3 seeds)."""
-    metric = record.objectives[0].metric
-    what = f"{metric_name(metric)} {text(estimate(trial, metric))}"
+    metric = results.objectives[0].metric
+    what = f"{metric_name(results, metric)} {text(estimate(trial, metric))}"
     if metric not in trial.intervals:
         return f"{what} ({ONE_SEED})"
     count = sum(metric in cell.metrics for cell in trial.cells)
     return f"{what} (mean and 95 % interval over {count} seeds)"
 
 
-def _winner(record: StudyResults, field: list[Trial]) -> str:
-    objective = record.objectives[0]
-    name = f"{metric_label(record, objective.metric)} ({better(objective)})"
-    count, aside = len(field), len(ranking(record)) - len(field)
+def _winner(results: StudyResults, field: list[Trial]) -> str:
+    objective = results.objectives[0]
+    name = f"{metric_label(results, objective.metric)} ({better(objective)})"
+    count, aside = len(field), len(ranking(results)) - len(field)
     of = (
         f"Of {count} complete configurations{' that leak no data' * bool(aside)} the best by {name}"
     )
     which = of if count > 1 else "The only complete configuration"
-    what = trial_name(field[0], varied(record))
-    return f"{which} is {what}, with {measured(record, field[0])}."
+    what = trial_name(results, field[0], varied(results))
+    return f"{which} is {what}, with {measured(results, field[0])}."
 
 
-def _against_baselines(record: StudyResults, trial: Trial) -> list[str]:
+def _against_baselines(results: StudyResults, trial: Trial) -> list[str]:
     """It is better than a (0.2) and worse than b (0.001)."""
-    metric = record.objectives[0].metric
-    marks = {
-        name: Estimate(stick[metric], stick.get(metric + INTERVAL))
-        for name, stick in record.baselines.items()
-        if metric in stick
+    metric = results.objectives[0].metric
+    values = {
+        name: Estimate(measured[metric], measured.get(metric + INTERVAL))
+        for name, measured in results.baselines.items()
+        if metric in measured
     }
     parts = [
-        f"{_verdict(record, trial, mark)} {name} ({text(mark)})" for name, mark in marks.items()
+        f"{_verdict(results, trial, value)} {name} ({text(value)})"
+        for name, value in values.items()
     ]
     return [f"It is {', and '.join(parts)}."] if parts else []
 
 
-def _verdict(record: StudyResults, trial: Trial, mark: Estimate) -> str:
-    """As configurations are told apart: by intervals that do not overlap."""
-    objective = record.objectives[0]
+def _verdict(results: StudyResults, trial: Trial, baseline: Estimate) -> str:
+    """Better or worse only if the intervals do not overlap, as between configurations."""
+    objective = results.objectives[0]
     metric = objective.metric
-    gap = trial.metrics[metric] - mark.value
-    if abs(gap) <= trial.intervals.get(metric, 0.0) + (mark.half or 0.0):
-        return "not to be told apart from"
+    gap = trial.metrics[metric] - baseline.value
+    if abs(gap) <= trial.intervals.get(metric, 0.0) + (baseline.half or 0.0):
+        return "indistinguishable from"
     return "better than" if objective.sign * gap < 0 else "worse than"
 
 
@@ -106,8 +107,8 @@ def tied(field: list[Trial], metric: str) -> int:
     return count
 
 
-def _against_runner_up(record: StudyResults, field: list[Trial]) -> list[str]:
-    metric = record.objectives[0].metric
+def _against_runner_up(results: StudyResults, field: list[Trial]) -> list[str]:
+    metric = results.objectives[0].metric
     if len(field) < 2:
         return []
     first, second = field[:2]
@@ -118,30 +119,30 @@ def _against_runner_up(record: StudyResults, field: list[Trial]) -> list[str]:
     verdict = "does not overlap."
     if count > 1:
         verdict = (
-            f"overlaps: the first {count} configurations cannot be told apart "
+            f"overlaps: the first {count} configurations cannot be distinguished "
             f"at this number of seeds."
         )
-    return [f"{what} has an interval that {verdict}", *_paired(record, first, second)]
+    return [f"{what} has an interval that {verdict}", *_paired(results, first, second)]
 
 
-def _paired(record: StudyResults, first: Trial, second: Trial) -> list[str]:
-    """Trials share their seeds' noise, so the difference within a seed is the sharper measure."""
-    metric, sign = record.objectives[0].metric, record.objectives[0].sign
-    own, other = (
+def _paired(results: StudyResults, first: Trial, second: Trial) -> list[str]:
+    """Trials share the noise of a seed, so the difference within a seed is more precise."""
+    metric, sign = results.objectives[0].metric, results.objectives[0].sign
+    best, other = (
         {cell.seed: cell.metrics[metric] for cell in trial.cells if metric in cell.metrics}
         for trial in (first, second)
     )
-    leads = [{metric: sign * (other[seed] - own[seed])} for seed in own if seed in other]
-    means, halves = summarise([*leads])
+    leads = [{metric: sign * (other[seed] - best[seed])} for seed in best if seed in other]
+    means, halves = summarise(leads)
     if metric not in halves:
         return []
     return [f"Seed by seed, the best leads by {text(Estimate(means[metric], halves[metric]))}."]
 
 
-def _oracle(record: StudyResults, trial: Trial) -> str:
-    what = configuration(trial, varied(record))
-    value = text(estimate(trial, record.objectives[0].metric))
+def _oracle(results: StudyResults, trial: Trial) -> str:
+    what = configuration(results, trial, varied(results))
+    value = text(estimate(trial, results.objectives[0].metric))
     return (
         f"Trial {trial.number} ({what}) measures {value}, but starts from training images: "
-        f"an oracle, no contender."
+        f"an oracle, not a contender."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ablate.results import Objective, Trial, Value
+from ablate.results import Objective, StudyResults, Trial, Value
 
 SYMBOLS = {"chi": "χ", "sigma": "σ", "delta": "δ", "mu": "μ", "kappa": "κ", "rho": "ρ"}
 """Knobs that are letters of the paper; L, r and n are their own symbols."""
@@ -27,8 +27,9 @@ LEGEND = {
 }
 """Every known knob, in the order in which reports show them."""
 
-METRICS = {"fid": "FID", "kid": "KID", "nfe": "NFE", "nn": "NN", "infinity": "∞"}
-LEAKING = frozenset({"forward-data"})
+ACRONYMS = frozenset({"fid", "kid", "nfe", "nn"})
+"""Parts of metrics' names that are written in capitals, where a study has no label for them."""
+
 LEAK = "leaks data"
 NONE = "–"
 
@@ -48,7 +49,7 @@ def estimate(trial: Trial, metric: str) -> Estimate | None:
     """What a trial measured, None if it did not."""
     if metric not in trial.metrics:
         return None
-    # the spread of a duration over seeds tells of the machine, not of the configuration
+    # the spread of a duration over seeds describes the machine, not the configuration
     half = None if metric == "seconds" else trial.intervals.get(metric)
     return Estimate(trial.metrics[metric], half)
 
@@ -59,47 +60,57 @@ def in_order(knobs: set[str]) -> list[str]:
 
 
 def knob_name(knob: str) -> str:
+    """chi -> χ, step_size -> step size."""
     return SYMBOLS.get(knob, knob.replace("_", " "))
 
 
-def metric_name(metric: str) -> str:
-    """fid -> FID, flip_rate -> flip rate, nn_pixel_c_t -> NN pixel C_T."""
-    words = metric.replace("c_t", "C-T").split("_")
-    return " ".join(METRICS.get(word, word) for word in words).replace("C-T", "C_T")
+def metric_name(results: StudyResults, metric: str) -> str:
+    """The study's label of a metric; without one: flip_rate -> flip rate, nn_pixel_c_t -> NN pixel
+    C_T."""
+    if metric in results.vocabulary.labels:
+        return results.vocabulary.labels[metric]
+    parts = metric.replace("c_t", "C-T").split("_")
+    capitals = (part.upper() if part in ACRONYMS else part for part in parts)
+    return " ".join(capitals).replace("C-T", "C_T")
+
+
+def metric_label(results: StudyResults, metric: str) -> str:
+    """The metric's name; FID, which is biased at small N, always with its N."""
+    samples = results.protocols.get(metric, {}).get("samples")
+    name = metric_name(results, metric)
+    return f"{name} at N = {text(samples)}" if metric.startswith("fid") and samples else name
 
 
 def arrow(objective: Objective) -> str:
-    """Where better is."""
+    """Which way is better, as an arrow."""
     return "↑" if objective.direction == "maximize" else "↓"
 
 
 def better(objective: Objective) -> str:
+    """Which way is better, in words."""
     return "higher is better" if objective.direction == "maximize" else "lower is better"
 
 
-def leaks(trial: Trial) -> bool:
-    """Does the trial start from training images?"""
-    return trial.params.get("init") in LEAKING
-
-
-def shown(value: Value) -> Value:
+def shown(results: StudyResults, value: Value) -> Value:
     """A knob's value for a reader: an initialisation that leaks data says so."""
-    return f"{value} ({LEAK})" if value in LEAKING else value
+    return f"{value} ({LEAK})" if value in results.vocabulary.leaking else value
 
 
-def configuration(trial: Trial, knobs: list[str]) -> str:
-    """adls, class-average, χ = 0.995, L = 2: words need no name; a leak is told in any case."""
+def configuration(results: StudyResults, trial: Trial, knobs: list[str]) -> str:
+    """adls, class-average, χ = 0.995, L = 2: words need no name; a leak is always named."""
     parts = [
-        str(shown(value)) if isinstance(value, str) else f"{knob_name(knob)} = {text(value)}"
+        f"{shown(results, value)}"
+        if isinstance(value, str)
+        else f"{knob_name(knob)} = {text(value)}"
         for knob in knobs
         if (value := trial.params.get(knob)) is not None
     ]
-    return ", ".join([*parts, LEAK] if leaks(trial) and "init" not in knobs else parts)
+    return ", ".join([*parts, LEAK] if results.leaks(trial) and "init" not in knobs else parts)
 
 
-def trial_name(trial: Trial, knobs: list[str]) -> str:
+def trial_name(results: StudyResults, trial: Trial, knobs: list[str]) -> str:
     """trial 7: adls, class-average."""
-    return f"trial {trial.number}: {configuration(trial, knobs)}".rstrip(": ")
+    return f"trial {trial.number}: {configuration(results, trial, knobs)}".rstrip(": ")
 
 
 def text(item: Item) -> str:
@@ -110,7 +121,7 @@ def text(item: Item) -> str:
         return _estimate_text(item)
     if isinstance(item, str):
         return item
-    return number(item, 5 if 0.9 < item < 1 else 4)  # χ is told by its distance from 1
+    return number(item, 5 if 0.9 < item < 1 else 4)  # what matters of χ is its distance from 1
 
 
 def number(value: float, digits: int = 4) -> str:

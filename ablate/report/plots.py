@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from ablate.report.figures import Axis, Dot, Ladder, Mark, Panel, Panels, Scatter
+from ablate.report.figures import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter
 from ablate.report.names import number
 
 INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
@@ -41,7 +41,7 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.color": "#e8ecef",
     "figure.facecolor": "white",
-    "svg.hashsalt": "ablate",  # with no date below: the same record gives the same bytes
+    "svg.hashsalt": "ablate",  # with no date below: the same results give the same bytes
     "svg.fonttype": "path",
 }
 
@@ -75,10 +75,10 @@ def draw_ladder(data: Ladder) -> Figure:
     beyond = "; ".join(map(_named, data.far))
     _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
     _bare(ax)
-    for row, mark in enumerate(data.near):
-        ax.axvline(mark.value, **DASHED)
+    for row, line in enumerate(data.near):
+        ax.axvline(line.value, **DASHED)
         shift = (0, 3 + 11 * row)  # a row to each: baselines may stand close together
-        _note(ax, _named(mark), (mark.value, 1), shift, ("data", "axes fraction"), "center")
+        _note(ax, _named(line), (line.value, 1), shift, ("data", "axes fraction"), "center")
     return figure
 
 
@@ -149,9 +149,9 @@ def draw_scatter(data: Scatter) -> Figure:
     _scale(ax, "x", data.x)
     _scale(ax, "y", data.y)
     _draw_front(ax, data)
-    for mark in data.near:
-        ax.axhline(mark.value, **DASHED)
-        _note(ax, _named(mark), (1, mark.value), (-3, 3), ("axes fraction", "data"), "right")
+    for line in data.near:
+        ax.axhline(line.value, **DASHED)
+        _note(ax, _named(line), (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
     if any(labels):
         lines = -(-len(labels) // ABREAST)
         ax.legend(
@@ -203,13 +203,13 @@ def _points(
 
 
 def _kind(dot: Dot) -> tuple[bool, bool, bool]:
-    return dot.best, dot.leaks, dot.early
+    return dot.best, dot.leaks, dot.pruned
 
 
 def _dot_style(
-    best: bool, leaks: bool, early: bool, crowded: bool, colour: str | None
+    best: bool, leaks: bool, pruned: bool, crowded: bool, colour: str | None
 ) -> dict[str, Any]:
-    """Ringed if it is the best, hollow if it leaks data, a cross if it was given up, small and
+    """Ringed if it is the best, hollow if it leaks data, a cross if it was pruned, small and
     see-through in a crowd."""
     style: dict[str, Any] = {"fmt": "o", "color": colour or COLOURS[0], "zorder": 3}
     style |= {"markersize": 4.5, "elinewidth": 1.1}
@@ -219,13 +219,13 @@ def _dot_style(
         style |= {"markersize": 6.5, "markeredgecolor": INK, "zorder": 4, "color": colour or ACCENT}
     if leaks:
         style |= {"markerfacecolor": "white"}
-    if early:
+    if pruned:
         style |= {"fmt": "x", "color": QUIET, "markersize": 4, "zorder": 2}
     return style
 
 
-def _named(mark: Mark) -> str:
-    return f"{mark.label} {number(mark.value)}"
+def _named(line: Baseline) -> str:
+    return f"{line.label} {number(line.value)}"
 
 
 def _scale(ax: Axes, which: str, axis: Axis, remark: str = "") -> None:

@@ -12,8 +12,8 @@ import jinja2
 
 from ablate.core.errors import UserError
 from ablate.report import answer, effects, figures, formats, plots, tables
-from ablate.report.names import LEAK, LEGEND, knob_name, leaks, metric_name, shown, text, trial_name
-from ablate.results import StudyResults, Trial
+from ablate.report.names import LEAK, LEGEND, knob_name, metric_name, shown, text, trial_name
+from ablate.results import NEIGHBOURS, SAMPLES, TRAJECTORY, StudyResults, Trial
 
 Fetch = Callable[[str, str], Path]
 """(run id, artifact) -> a local file; FileNotFoundError where there is none."""
@@ -57,14 +57,14 @@ class Picture(NamedTuple):
 
 
 KINDS = {
-    "samples": "Samples",
-    "trajectory": "From noise to image",
-    "neighbours": "Beside the training images",
+    Path(SAMPLES).stem: "Samples",
+    Path(TRAJECTORY).stem: "From noise to image",
+    Path(NEIGHBOURS).stem: "Beside the training images",
 }
-"""Of pictures that cells leave, and what the page calls them."""
+"""Kinds of pictures that cells leave, and their headings on the page."""
 
 
-def write(record: StudyResults, fetch: Fetch, folder: Path) -> Path:
+def write(results: StudyResults, fetch: Fetch, folder: Path) -> Path:
     """Write the whole report and swap it in for an older one; the path of its index.html.
 
     A kill leaves the old report or none, and a hidden folder beside it; never half a report.
@@ -74,7 +74,7 @@ def write(record: StudyResults, fetch: Fetch, folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
         new, old = Path(scratch, "new"), Path(scratch, "old")
-        _fill(new, record, fetch)
+        _fill(new, results, fetch)
         if folder.exists():
             folder.rename(old)
         new.rename(folder)
@@ -93,12 +93,12 @@ def _refuse_strangers(folder: Path) -> None:
         )
 
 
-def _fill(folder: Path, record: StudyResults, fetch: Fetch) -> None:
+def _fill(folder: Path, results: StudyResults, fetch: Fetch) -> None:
     for part in ("tables", "figures"):
         (folder / part).mkdir(parents=True)
-    seen = pictures(record, fetch)  # first: the one part that can fail
-    told, drawn = all_tables(record), drawings(record)
-    for table in told.values():
+    seen = pictures(results, fetch)  # first: the one part that can fail
+    made, drawn = all_tables(results), drawings(results)
+    for table in made.values():
         _put(folder / "tables" / f"{table.name}.csv", formats.to_csv(table))
         _put(folder / "tables" / f"{table.name}.tex", formats.to_tex(table))
     for drawing in drawn.values():
@@ -107,7 +107,7 @@ def _fill(folder: Path, record: StudyResults, fetch: Fetch) -> None:
     for picture in seen:
         if picture.png is not None:
             (folder / "figures" / f"{picture.name}.png").write_bytes(picture.png)
-    context = {**words(record), "tables": told, "figures": drawn, "pictures": seen, "kinds": KINDS}
+    context = {**words(results), "tables": made, "figures": drawn, "pictures": seen, "kinds": KINDS}
     _put(folder / "report.md", _template("template.md", escaped=False).render(context))
     _put(folder / "index.html", _template("template.html", escaped=True).render(context))
 
@@ -148,56 +148,56 @@ def glue(sentence: str) -> str:
     return sentence
 
 
-def words(record: StudyResults) -> dict[str, Any]:
+def words(results: StudyResults) -> dict[str, Any]:
     """What the templates say besides tables and images."""
-    knobs, fixed = tables.varied(record), tables.fixed(record)
+    knobs, fixed = tables.varied(results), tables.fixed(results)
     return {
-        "title": record.name,
-        "question": record.question,
-        "answer": answer.answer(record),
-        "state": answer.state(record),
-        "objective": metric_name(record.objectives[0].metric),
+        "title": results.name,
+        "question": results.question,
+        "answer": answer.answer(results),
+        "state": answer.state(results),
+        "objective": metric_name(results, results.objectives[0].metric),
         "legend": {knob_name(k): LEGEND[k] for k in [*knobs, *fixed] if k in LEGEND},
-        "fixed": {knob_name(k): text(shown(v)) for k, v in fixed.items()},
-        "partial": {knob_name(k) for k in fixed if any(k not in t.params for t in record.trials)},
+        "fixed": {knob_name(k): text(shown(results, v)) for k, v in fixed.items()},
+        "partial": {knob_name(k) for k in fixed if any(k not in t.params for t in results.trials)},
         "leak": LEAK,
-        "leaking": leaking(record),
-        "complete": len(tables.ranking(record)),
-        "first": next((t.number for t in tables.contenders(record)), None),
-        "single": answer.ONE_SEED if answer.single_seed(record) else "",
+        "leaking": leaking(results),
+        "complete": len(tables.ranking(results)),
+        "first": next((t.number for t in tables.contenders(results)), None),
+        "single": answer.ONE_SEED if answer.single_seed(results) else "",
     }
 
 
-def leaking(record: StudyResults) -> bool:
-    return any(map(leaks, record.trials))
+def leaking(results: StudyResults) -> bool:
+    return any(results.leaks(trial) for trial in results.trials)
 
 
-def all_tables(record: StudyResults) -> dict[str, tables.Table]:
-    """Every table by its name: some only where there is something to tell."""
+def all_tables(results: StudyResults) -> dict[str, tables.Table]:
+    """Every table by its name: some only where there is something to show."""
     makers = [tables.best, tables.measures, tables.baselines, tables.trials]
     makers += [effects.effects, effects.value_means, tables.troubles]
     makers += [tables.protocols, tables.provenance]
-    if len(record.objectives) > 1:
+    if len(results.objectives) > 1:
         makers.append(tables.pareto)
-    if record.importance:
+    if results.importance:
         makers.append(tables.importance)
-    if record.spec.get("marks"):
-        makers.append(tables.marks)
-    if _looked_for_copies(record):
+    if results.published:
+        makers.append(tables.published)
+    if _looked_for_copies(results):
         makers.append(tables.neighbours)
-    return {table.name: table for table in (make(record) for make in makers)}
+    return {table.name: table for table in (make(results) for make in makers)}
 
 
-def drawings(record: StudyResults) -> dict[str, Drawing]:
-    """Every figure that the record has data for, drawn."""
-    name = metric_name(record.objectives[0].metric)
-    bars = answer.ONE_SEED if answer.single_seed(record) else "bars: 95 % intervals over seeds"
-    key_to_dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaking(record)
-    made = {key: make(record) for key, (make, _) in FIGURES.items()}
+def drawings(results: StudyResults) -> dict[str, Drawing]:
+    """Every figure that the results have data for, drawn."""
+    name = metric_name(results, results.objectives[0].metric)
+    bars = answer.ONE_SEED if answer.single_seed(results) else "bars: 95 % intervals over seeds"
+    key_to_dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaking(results)
+    made = {key: make(results) for key, (make, _) in FIGURES.items()}
     captions = {key: f"{name} {what}; {key_to_dots}." for key, (_, what) in FIGURES.items()}
-    if tables.pruned_trials(record):
+    if tables.pruned_trials(results):
         for key in ("choices", "sweeps"):
-            captions[key] += " Crosses: given up early, at what they had by then."
+            captions[key] += " Crosses: pruned, at their last value."
     return {
         key: Drawing(key, captions[key], *plots.svg_and_png(data))
         for key, data in made.items()
@@ -205,9 +205,9 @@ def drawings(record: StudyResults) -> dict[str, Drawing]:
     }
 
 
-def gallery(record: StudyResults) -> list[tuple[str, Trial]]:
+def gallery(results: StudyResults) -> list[tuple[str, Trial]]:
     """(role, trial) to show: the best, the oracle if it is better still, and the worst."""
-    ranked, field = tables.ranking(record), tables.contenders(record)
+    ranked, field = tables.ranking(results), tables.contenders(results)
     roles = [("best", field[:1]), ("oracle", ranked[:1]), ("worst", ranked[-1:])]
     chosen: dict[int, tuple[str, Trial]] = {}
     for role, picked in roles:
@@ -216,26 +216,29 @@ def gallery(record: StudyResults) -> list[tuple[str, Trial]]:
     return list(chosen.values())
 
 
-def pictures(record: StudyResults, fetch: Fetch) -> list[Picture]:
+def pictures(results: StudyResults, fetch: Fetch) -> list[Picture]:
     """Sample grids and trajectory strips of the gallery, and the best one's samples beside their
-    nearest training images if these were looked for; from each trial's first seed."""
-    knobs, shown = tables.varied(record), gallery(record)
-    wanted = [(kind, role, trial) for kind in ("samples", "trajectory") for role, trial in shown]
-    wanted += [("neighbours", *each) for each in shown[:1] if _looked_for_copies(record)]
+    nearest training images if a search for copies was made; from each trial's first seed."""
+    knobs, shown = tables.varied(results), gallery(results)
+    wanted = [
+        (artifact, role, trial) for artifact in (SAMPLES, TRAJECTORY) for role, trial in shown
+    ]
+    wanted += [(NEIGHBOURS, *each) for each in shown[:1] if _looked_for_copies(results)]
     return [
         Picture(
-            kind,
+            Path(artifact).stem,
             role,
-            f"{role.capitalize()}, {trial_name(trial, knobs)}; {answer.measured(record, trial)}."
-            + (f" {NEAREST}" if kind == "neighbours" else ""),
-            _fetched(fetch, trial, f"{kind}.png"),
+            f"{role.capitalize()}, {trial_name(results, trial, knobs)}; "
+            f"{answer.measured(results, trial)}."
+            + (f" {NEAREST}" if artifact == NEIGHBOURS else ""),
+            _fetched(fetch, trial, artifact),
         )
-        for kind, role, trial in wanted
+        for artifact, role, trial in wanted
     ]
 
 
-def _looked_for_copies(record: StudyResults) -> bool:
-    return any(metric.startswith(tables.NEIGHBOURS) for metric in tables.metrics(record))
+def _looked_for_copies(results: StudyResults) -> bool:
+    return any(metric.startswith(tables.COPIES) for metric in tables.metrics(results))
 
 
 def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:

@@ -15,12 +15,12 @@ import pytest
 from ablate.core.errors import UserError
 from ablate.report import answer, effects, figures, formats, render, tables
 from ablate.report.names import Estimate, configuration, metric_name, number, text
-from ablate.results import Objective, StudyResults
+from ablate.results import Objective, StudyResults, Vocabulary
 from tests.support.records import HALF, empty, lost, no_pictures, pictures, study, trial
 
 
 @pytest.fixture(scope="module")
-def record() -> StudyResults:
+def results() -> StudyResults:
     return study()
 
 
@@ -93,21 +93,40 @@ def test_knobs_near_one_keep_their_distance_from_it() -> None:
     )
 
 
-def test_names_are_the_papers(record: StudyResults) -> None:
-    assert configuration(record.trials[5], tables.varied(record)) == (
+def test_names_are_the_papers(results: StudyResults) -> None:
+    assert configuration(results, results.trials[5], tables.varied(results)) == (
         "adls-consistent, class-gaussian, χ = 0.999, r = 1, L = 2, n = 1, levels = 40"
     )
-    assert [metric_name(m) for m in ("fid", "flip_rate")] == ["FID", "flip rate"]
+    assert [metric_name(results, m) for m in ("fid", "flip_rate")] == ["FID", "flip rate"]
     assert text(None) == "–"
+
+
+def test_labels_and_leaks_are_the_studys(results: StudyResults) -> None:
+    """As they were when it was run; names without a label are written by rule."""
+    vocabulary = Vocabulary({"kid": "kernel distance"}, frozenset({"lognormal"}))
+    other = results._replace(vocabulary=vocabulary)
+    assert metric_name(other, "kid") == "kernel distance"
+    assert metric_name(other, "nn_pixel_c_t") == "NN pixel C_T"
+    assert tables.best(other).header[9].label == "kernel distance ↓"
+    assert "the best by kernel distance" in answer.answer(other)[0]
+    assert [t.number for t in tables.contenders(other)[:2]] == [9, 13]
+    assert configuration(other, results.trials[2], ["L"]) == "L = 1, leaks data"
+    assert configuration(other, results.trials[9], ["init"]) == "forward-data"
+
+
+def test_values_published_before_0_2_are_shown(results: StudyResults) -> None:
+    entry = {"knobs": {"init": "lognormal"}, "metrics": {"kid": 0.02}}
+    old = results._replace(spec={**results.spec, "marks": [entry]})
+    assert render.all_tables(old)["published"].rows[0][0] == "lognormal"
 
 
 # --- tables --------------------------------------------------------------------------------------
 
 
 def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
-    record: StudyResults,
+    results: StudyResults,
 ) -> None:
-    table = tables.best(record, count=3)
+    table = tables.best(results, count=3)
     keys = [c.key for c in table.header]
     assert keys[:9] == ["rank", "trial", "sampler", "init", "chi", "r", "L", "n", "levels"]
     assert keys[9:] == ["kid", "nfe", "seconds"]
@@ -122,32 +141,32 @@ def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
     assert kid == pytest.approx((0.0094, HALF * 0.0003))
     # Heun on 10 levels: two evaluations on each of 8 steps, one on the last
     assert column(table, "nfe")[0] == Estimate(17.0, 0.0)
-    assert tables.fixed(record) == {"sigma": 0.8}
+    assert tables.fixed(results) == {"sigma": 0.8}
 
 
-def test_a_value_that_some_trials_lack_is_not_said_to_be_everybodys(record: StudyResults) -> None:
-    capped = record.trials[0]._replace(params={**record.trials[0].params, "cap": 0.03})
-    said = render.words(record._replace(trials=[capped, *record.trials[1:]]))
+def test_a_value_that_some_trials_lack_is_not_said_to_be_everybodys(results: StudyResults) -> None:
+    capped = results.trials[0]._replace(params={**results.trials[0].params, "cap": 0.03})
+    said = render.words(results._replace(trials=[capped, *results.trials[1:]]))
     assert set(said["fixed"]) == {"σ", "cap"}
     assert said["partial"] == {"cap"}
 
 
-def test_yardsticks_stand_apart_and_are_not_ranked(record: StudyResults) -> None:
-    best, alone = tables.best(record), tables.baselines(record)
+def test_baselines_stand_apart_and_are_not_ranked(results: StudyResults) -> None:
+    best, alone = tables.best(results), tables.baselines(results)
     assert best.apart[0] == ("held-out images", Estimate(0.0008), None, None)
     assert "held-out images" not in [row[0] for row in best.rows]
     assert alone.rows[1] == ("class-gaussian, no network", Estimate(0.21), Estimate(221.0))
 
 
-def test_measures_hold_the_rest_and_fid_comes_with_its_sample_count(record: StudyResults) -> None:
-    table = tables.measures(record, count=1)
+def test_measures_hold_the_rest_and_fid_comes_with_its_sample_count(results: StudyResults) -> None:
+    table = tables.measures(results, count=1)
     labels = [c.label for c in table.header]
     assert labels == ["rank", "trial", "FID at N = 1,000", "clamp rate", "flip rate"]
     assert column(table, "fid") == [pytest.approx((19.4, HALF * 0.3))]
 
 
-def test_all_trials_are_told_in_full(record: StudyResults) -> None:
-    table = tables.trials(record)
+def test_all_trials_are_shown_in_full(results: StudyResults) -> None:
+    table = tables.trials(results)
     assert column(table, "trial") == list(range(18))
     assert column(table, "state")[14:] == ["complete", "diverged", "failed", "running"]
     assert column(table, "rank")[9] == 1
@@ -157,76 +176,78 @@ def test_all_trials_are_told_in_full(record: StudyResults) -> None:
 
 
 def test_troubles_are_named_with_their_reason_and_running_trials_are_none(
-    record: StudyResults,
+    results: StudyResults,
 ) -> None:
-    table = tables.troubles(record)
+    table = tables.troubles(results)
     assert column(table, "trial") == [15, 16]
     assert "3.1 % of the pixels" in str(column(table, "reason")[0])
 
 
-def test_a_complete_trial_without_a_finite_objective_is_not_ranked(record: StudyResults) -> None:
+def test_a_complete_trial_without_a_finite_objective_is_not_ranked(results: StudyResults) -> None:
     broken = trial(18, {"sampler": "adls"}, [{"kid": float("nan")}])
-    changed = record._replace(trials=[broken, *record.trials])
+    changed = results._replace(trials=[broken, *results.trials])
     assert [t.number for t in tables.ranking(changed)[:2]] == [9, 13]
     assert 18 in column(tables.troubles(changed), "trial")
 
 
-def test_maximised_objectives_rank_the_other_way(record: StudyResults) -> None:
-    flipped = record._replace(objectives=[Objective("kid", "maximize")])
+def test_maximised_objectives_rank_the_other_way(results: StudyResults) -> None:
+    flipped = results._replace(objectives=[Objective("kid", "maximize")])
     assert tables.ranking(flipped)[0].number == 2
     assert tables.best(flipped).header[9].label == "KID ↑"
     assert "better than class-gaussian" not in " ".join(answer.answer(flipped))
 
 
-def test_a_yardstick_within_reach_of_both_intervals_is_not_told_apart(record: StudyResults) -> None:
+def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
+    results: StudyResults,
+) -> None:
     """0.0119 ± 0.00099 against 0.014: apart from the bare number, not from 0.014 ± 0.002."""
-    bare = record._replace(baselines={"held-out images": {"kid": 0.014}})
-    wide = record._replace(baselines={"held-out images": {"kid": 0.014, "kid.interval": 0.002}})
+    bare = results._replace(baselines={"held-out images": {"kid": 0.014}})
+    wide = results._replace(baselines={"held-out images": {"kid": 0.014, "kid.interval": 0.002}})
     assert answer.answer(bare)[1] == "It is better than held-out images (0.014)."
-    said = "It is not to be told apart from held-out images (0.0140 ± 0.0020)."
+    said = "It is indistinguishable from held-out images (0.0140 ± 0.0020)."
     assert answer.answer(wide)[1] == said
 
 
 def test_the_pareto_front_leaves_oracles_out() -> None:
     # trial 9 leaks and would beat all; 13 has the least KID of the others, 7 the least NFE
-    record = two_objectives()
-    assert [t.number for t in tables.front(record)] == [13, 7]
-    assert column(tables.pareto(record), "rank") == [2, 4]
+    results = two_objectives()
+    assert [t.number for t in tables.front(results)] == [13, 7]
+    assert column(tables.pareto(results), "rank") == [2, 4]
 
 
-def test_metrics_measured_alike_share_a_column(record: StudyResults) -> None:
-    alike = dict.fromkeys(("fid", "recall"), record.protocols["fid"])
-    table = tables.protocols(record._replace(protocols={**record.protocols, **alike}))
+def test_metrics_measured_alike_share_a_column(results: StudyResults) -> None:
+    alike = dict.fromkeys(("fid", "recall"), results.protocols["fid"])
+    table = tables.protocols(results._replace(protocols={**results.protocols, **alike}))
     assert [column.label for column in table.header] == ["", "KID", "FID, recall"]
 
 
-def test_neighbours_have_a_table_of_their_own(record: StudyResults) -> None:
-    assert "neighbours" not in render.all_tables(record)
-    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in record.trials]
-    told = render.all_tables(record._replace(trials=trials))
-    assert "NN feature C_T" in [column.label for column in told["neighbours"].header]
-    assert "NN feature C_T" not in [column.label for column in told["measures"].header]
+def test_neighbours_have_a_table_of_their_own(results: StudyResults) -> None:
+    assert "neighbours" not in render.all_tables(results)
+    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
+    made = render.all_tables(results._replace(trials=trials))
+    assert "NN feature C_T" in [column.label for column in made["neighbours"].header]
+    assert "NN feature C_T" not in [column.label for column in made["measures"].header]
 
 
-def test_the_best_ones_neighbours_are_shown(record: StudyResults, tmp_path: Path) -> None:
+def test_the_best_ones_neighbours_are_shown(results: StudyResults, tmp_path: Path) -> None:
     fetch = pictures(tmp_path / "store")
-    assert "neighbours" not in {each.kind for each in render.pictures(record, fetch)}
-    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in record.trials]
-    page = render.write(record._replace(trials=trials), fetch, tmp_path / "r")
+    assert "neighbours" not in {each.kind for each in render.pictures(results, fetch)}
+    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
+    page = render.write(results._replace(trials=trials), fetch, tmp_path / "r")
     assert (page.parent / "figures" / "neighbours-best.png").is_file()
     html = page.read_text(encoding="utf-8")
     assert "Beside the training images" in html
     assert "nearest to the training set, nearest first" in html
 
 
-def test_protocols_and_provenance(record: StudyResults) -> None:
-    table = tables.protocols(record)
+def test_protocols_and_provenance(results: StudyResults) -> None:
+    table = tables.protocols(results)
     assert ("reference count", 10000, 10000) in table.rows
     assert table.rows[-1] == ("subsets", "100 of 500", None)
-    told = dict(tables.provenance(record).rows)
-    assert told["hash of the resolved study"] == "b7e2d1c04a9f"
-    assert told["commit"] == "0f3c2a9"
-    assert told["objectives"] == "KID ↓"
+    made = dict(tables.provenance(results).rows)
+    assert made["hash of the resolved study"] == "b7e2d1c04a9f"
+    assert made["commit"] == "0f3c2a9"
+    assert made["objectives"] == "KID ↓"
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -241,8 +262,8 @@ def test_spearman_by_hand() -> None:
     assert effects.spearman([(1, 1), (1, 2), (1, 3)]) is None
 
 
-def test_effects_compare_few_values_and_correlate_numbers(record: StudyResults) -> None:
-    rows = {row[0]: row[1:] for row in effects.effects(record).rows}
+def test_effects_compare_few_values_and_correlate_numbers(results: StudyResults) -> None:
+    rows = {row[0]: row[1:] for row in effects.effects(results).rows}
     assert list(rows) == ["sampler", "init", "χ", "r", "L", "n", "levels"]
     # class-average 0.0318, class-gaussian 0.0157, lognormal (0.142 + 0.128 + 0.119)/3
     assert rows["init"][:4] == (15, "4 kinds", "forward-data (leaks data)", 2)
@@ -255,8 +276,8 @@ def test_effects_compare_few_values_and_correlate_numbers(record: StudyResults) 
     assert rows["L"][8] == round(1.5 / (67.5 * 110) ** 0.5, 2) == 0.02
 
 
-def test_values_show_what_diverged(record: StudyResults) -> None:
-    rows = effects.value_means(record).rows
+def test_values_show_what_diverged(results: StudyResults) -> None:
+    rows = effects.value_means(results).rows
     assert ("sampler", "asams-as-printed", 0, 1, None, None) in rows
     average = next(row for row in rows if row[1] == "class-average")
     assert average[2:5] == (4, 1, Estimate(pytest.approx((0.031 + 0.0245 + 0.0272 + 0.0445) / 4)))
@@ -267,13 +288,13 @@ def test_values_show_what_diverged(record: StudyResults) -> None:
 # --- the answer ----------------------------------------------------------------------------------
 
 
-def test_state(record: StudyResults) -> None:
+def test_state(results: StudyResults) -> None:
     expected = "15 of 20 planned trials complete, 1 diverged, 1 failed, 1 running."
-    assert answer.state(record) == expected
+    assert answer.state(results) == expected
 
 
-def test_the_answer_names_the_best_the_yardsticks_and_the_ties(record: StudyResults) -> None:
-    said = answer.answer(record)
+def test_the_answer_names_the_best_the_baselines_and_the_ties(results: StudyResults) -> None:
+    said = answer.answer(results)
     assert said[0] == (
         "Of 13 complete configurations that leak no data the best by KID (lower is better) is "
         "trial 13: pf-heun, class-gaussian, levels = 20, with KID 0.01190 ± 0.00099 "
@@ -284,26 +305,26 @@ def test_the_answer_names_the_best_the_yardsticks_and_the_ties(record: StudyResu
         "class-gaussian, no network (0.21)."
     )
     # 13, 3, 7 and 5 lie within each other's reach; 1 at 0.0185 does not
-    assert "the first 4 configurations cannot be told apart at this number of seeds" in said[2]
+    assert "the first 4 configurations cannot be distinguished at this number of seeds" in said[2]
     # 0.0122 less 0.0119, seed by seed: -0.0001, -0.0001, 0.0011 by the rotated offsets
     assert said[3] == "Seed by seed, the best leads by 0.0003 ± 0.0017."
     assert said[4].startswith("Trial 9 (pf-heun, forward-data (leaks data), levels = 10)")
 
 
-def test_a_clear_winner_is_called_one(record: StudyResults) -> None:
-    field = [t for t in record.trials if t.number in (0, 3)]
-    said = " ".join(answer.answer(record._replace(trials=field)))
+def test_a_clear_winner_is_called_one(results: StudyResults) -> None:
+    field = [t for t in results.trials if t.number in (0, 3)]
+    said = " ".join(answer.answer(results._replace(trials=field)))
     assert "has an interval that does not overlap" in said
-    assert answer.tied(tables.ranking(record._replace(trials=field)), "kid") == 1
+    assert answer.tied(tables.ranking(results._replace(trials=field)), "kid") == 1
 
 
-def test_a_yardstick_inside_the_interval_is_no_win(record: StudyResults) -> None:
-    near = record._replace(baselines={"rival": {"kid": 0.012}})
-    assert "It is not to be told apart from rival (0.012)." in answer.answer(near)
+def test_a_baseline_inside_the_interval_is_no_win(results: StudyResults) -> None:
+    near = results._replace(baselines={"rival": {"kid": 0.012}})
+    assert "It is indistinguishable from rival (0.012)." in answer.answer(near)
 
 
-def test_only_leaking_trials_still_give_an_answer(record: StudyResults) -> None:
-    oracles = record._replace(trials=[t for t in record.trials if t.number in (9, 14)])
+def test_only_leaking_trials_still_give_an_answer(results: StudyResults) -> None:
+    oracles = results._replace(trials=[t for t in results.trials if t.number in (9, 14)])
     assert "leaks data" in answer.answer(oracles)[0]
     assert [role for role, _ in render.gallery(oracles)] == ["best", "worst"]
 
@@ -311,20 +332,20 @@ def test_only_leaking_trials_still_give_an_answer(record: StudyResults) -> None:
 # --- figures as data -----------------------------------------------------------------------------
 
 
-def test_the_ladder_names_every_knob_where_there_are_few(record: StudyResults) -> None:
-    few = [t._replace(params={"init": t.params["init"], "L": t.number % 4}) for t in record.trials]
-    data = figures.ladder(record._replace(trials=few), count=3)
+def test_the_ladder_names_every_knob_where_there_are_few(results: StudyResults) -> None:
+    few = [t._replace(params={"init": t.params["init"], "L": t.number % 4}) for t in results.trials]
+    data = figures.ladder(results._replace(trials=few), count=3)
     assert data is not None
     assert all("L = " in dot.label for dot in data.dots)
 
 
-def test_the_ladder_tells_configurations_apart_where_knobs_are_many(record: StudyResults) -> None:
+def test_the_ladder_tells_configurations_apart_where_knobs_are_many(results: StudyResults) -> None:
     many = [
         t._replace(params={"sampler": "adls", "chi": 1.0, "r": t.number % 2, "L": t.number})
-        for t in record.trials
+        for t in results.trials
     ]
     many[0].params.update(chi=0.9, sampler="asams")  # now all four vary
-    data = figures.ladder(record._replace(trials=many), count=3)
+    data = figures.ladder(results._replace(trials=many), count=3)
     assert data is not None
     assert [dot.label for dot in data.dots] == [
         "adls, L = 9  #9",
@@ -333,23 +354,23 @@ def test_the_ladder_tells_configurations_apart_where_knobs_are_many(record: Stud
     ]
 
 
-def test_the_ladder_holds_the_best_and_sorts_the_yardsticks(record: StudyResults) -> None:
-    data = figures.ladder(record, count=3)
+def test_the_ladder_holds_the_best_and_sorts_the_baselines(results: StudyResults) -> None:
+    data = figures.ladder(results, count=3)
     assert data is not None
     assert [dot.trial for dot in data.dots] == [9, 13, 3]
     assert [dot.best for dot in data.dots] == [False, True, False]  # 9 is an oracle
     assert [dot.leaks for dot in data.dots] == [True, False, False]
     assert data.dots[0].label == "pf-heun, forward-data (leaks data)  #9"
     # the dots span 0.0087 to 0.0132: both baselines lie more than that span away
-    assert [mark.label for mark in data.far] == ["held-out images", "class-gaussian, no network"]
-    wide = figures.ladder(record, count=15)  # 0.0094 to 0.142 is more than tenfold
+    assert [line.label for line in data.far] == ["held-out images", "class-gaussian, no network"]
+    wide = figures.ladder(results, count=15)  # 0.0094 to 0.142 is more than tenfold
     assert wide is not None
     assert wide.axis.log
     assert len(wide.near) == 2
 
 
-def test_panels_hold_every_varied_knob_once(record: StudyResults) -> None:
-    kinds, sweeps = figures.choices(record), figures.sweeps(record)
+def test_panels_hold_every_varied_knob_once(results: StudyResults) -> None:
+    kinds, sweeps = figures.choices(results), figures.sweeps(results)
     assert kinds is not None
     assert sweeps is not None
     assert [panel.axis.label for panel in kinds.panels] == ["sampler", "init"]
@@ -360,11 +381,11 @@ def test_panels_hold_every_varied_knob_once(record: StudyResults) -> None:
     assert [len(panel.dots) for panel in sweeps.panels] == [11, 11, 11, 11, 15]
 
 
-def test_what_was_given_up_is_shown_as_far_as_it_was_drawn(record: StudyResults) -> None:
-    knobs = {**record.trials[0].params, "init": "gaussian", "chi": 0.99}
+def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> None:
+    knobs = {**results.trials[0].params, "init": "gaussian", "chi": 0.99}
     partial = {"kid_n64": 0.9, "kid_n128": 0.5, "fid_n128": 9.0}
-    early = lost(20, "pruned", knobs, "worse")._replace(metrics=partial)
-    shown = record._replace(trials=[*record.trials, early])
+    pruned = lost(20, "pruned", knobs, "worse")._replace(metrics=partial)
+    shown = results._replace(trials=[*results.trials, pruned])
     kinds, sweeps = figures.choices(shown), figures.sweeps(shown)
     assert kinds is not None
     assert sweeps is not None
@@ -372,26 +393,26 @@ def test_what_was_given_up_is_shown_as_far_as_it_was_drawn(record: StudyResults)
     assert init.kinds[-1] == "gaussian"  # last, for it has no complete trial
     assert len(init.means) == len(init.kinds) - 1
     last = float(len(init.kinds) - 1)
-    assert init.dots[-1] == figures.Dot(20, "gaussian", last, Estimate(0.5), early=True)
+    assert init.dots[-1] == figures.Dot(20, "gaussian", last, Estimate(0.5), pruned=True)
     (chi,) = (panel for panel in sweeps.panels if panel.axis.label == "χ")
     assert (chi.dots[-1].x, chi.dots[-1].y.value) == (0.99, 0.5)
     assert len(render.drawings(shown)["sweeps"].caption) > len(
-        render.drawings(record)["sweeps"].caption
+        render.drawings(results)["sweeps"].caption
     )
     assert 20 not in [dot.trial for dot in figures.ladder(shown, count=99).dots]  # not ranked
 
 
-def test_cost_and_tradeoff(record: StudyResults) -> None:
-    cost = figures.against_cost(record)
+def test_cost_and_tradeoff(results: StudyResults) -> None:
+    cost = figures.against_cost(results)
     assert cost is not None
     assert {dot.x for dot in cost.dots if dot.label == "pf-heun"} == {17.0, 37.0}
-    assert figures.tradeoff(record) is None
+    assert figures.tradeoff(results) is None
     both = two_objectives()
     assert figures.against_cost(both) is None  # the same figure twice
     trade = figures.tradeoff(both)
     assert trade is not None
     assert trade.front == [(17.0, pytest.approx(0.0126)), (37.0, pytest.approx(0.0119))]
-    assert [mark.value for mark in trade.near] == [0.0008, 0.21]
+    assert [line.value for line in trade.near] == [0.0008, 0.21]
 
 
 def test_an_axis_is_logarithmic_only_if_positive_and_wide() -> None:
@@ -423,7 +444,7 @@ def test_latex_is_escaped_and_every_line_has_its_cells() -> None:
     assert tex.count(r"\midrule") == 2
 
 
-def test_csv_keeps_full_precision_and_half_widths_and_no_yardsticks() -> None:
+def test_csv_keeps_full_precision_and_half_widths_and_no_baselines() -> None:
     rows = list(csv.reader(io.StringIO(formats.to_csv(AWKWARD))))
     assert rows[0] == ["name", "L", "kid", "kid_half_width"]
     assert rows[1][1:] == ["3", "0.0421", "0.0173"]
@@ -493,7 +514,7 @@ def test_the_page_says_what_matters(report: Path) -> None:
     html = (report / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     for words in (
         "Which start and which sampler",
-        "cannot be told apart at this number of seeds",
+        "cannot be distinguished at this number of seeds",
         "15 of 20 planned trials complete",
         "annealing: the factor on the noise coefficient",
         'forward-data <span class="leak">leaks data</span>',
@@ -542,10 +563,10 @@ def test_a_study_without_complete_trials_still_has_a_report(tmp_path: Path) -> N
 
 
 def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
-    record = study(seeds=1)
-    assert "KID 0.0119 (one seed: no interval)" in answer.answer(record)[0]
-    assert "may or may not be behind (one seed: no interval)" in answer.answer(record)[2]
-    html = render.write(record, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
+    results = study(seeds=1)
+    assert "KID 0.0119 (one seed: no interval)" in answer.answer(results)[0]
+    assert "may or may not be behind (one seed: no interval)" in answer.answer(results)[2]
+    html = render.write(results, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
     assert "One seed: no interval." in html
     assert "±" not in html
     assert "kid_half_width" not in (tmp_path / "r/tables/trials.csv").read_text()
@@ -589,37 +610,37 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
-def test_importance_has_a_table_where_it_is_known(record: StudyResults) -> None:
-    assert "importance" not in render.all_tables(record)
+def test_importance_has_a_table_where_it_is_known(results: StudyResults) -> None:
+    assert "importance" not in render.all_tables(results)
     shares = {"kid": {"fANOVA": {"chi": 0.7, "r": 0.3}, "PED-ANOVA": {"r": 1.0}}}
-    told = render.all_tables(record._replace(importance=shares))["importance"]
-    assert [column.label for column in told.header] == ["knob", "KID, fANOVA", "KID, PED-ANOVA"]
-    assert sorted(told.rows, key=str) == sorted([("r", 0.3, 1.0), ("χ", 0.7, None)], key=str)
+    made = render.all_tables(results._replace(importance=shares))["importance"]
+    assert [column.label for column in made.header] == ["knob", "KID, fANOVA", "KID, PED-ANOVA"]
+    assert sorted(made.rows, key=str) == sorted([("r", 0.3, 1.0), ("χ", 0.7, None)], key=str)
 
 
-def test_what_others_printed_stands_beside_ours(record: StudyResults) -> None:
-    best = tables.contenders(record)[0]
-    mark = {"knobs": {"init": best.params["init"]}, "metrics": {"fid": 21.2, "kid": 0.02}}
+def test_what_others_published_stands_beside_ours(results: StudyResults) -> None:
+    best = tables.contenders(results)[0]
+    entry = {"knobs": {"init": best.params["init"]}, "metrics": {"fid": 21.2, "kid": 0.02}}
     other = {"knobs": {"init": "none of ours"}, "metrics": {"kid": 0.03}}
-    told = render.all_tables(record._replace(spec={**record.spec, "marks": [mark, other]}))
-    first, second = told["marks"].rows
+    made = render.all_tables(results._replace(spec={**results.spec, "published": [entry, other]}))
+    first, second = made["published"].rows
     assert first[:2] == (best.params["init"], best.number)
     assert 0.02 in first
     assert best.metrics["kid"] in [getattr(item, "value", None) for item in first]
     assert second == ("none of ours", None, None, None, 0.03, None)
-    assert "Not to be ranked together" in told["marks"].caption
+    assert "Not to be ranked together" in made["published"].caption
 
 
-def test_what_breaks_a_constraint_is_not_ranked_and_says_so(record: StudyResults) -> None:
-    best = record.ranked()[0]
+def test_what_breaks_a_constraint_is_not_ranked_and_says_so(results: StudyResults) -> None:
+    best = results.ranked()[0]
     bound = {"constraints": {"kid": best.metrics["kid"] - 1e-6}}
-    bounded = record._replace(spec={**record.spec, **bound})
+    bounded = results._replace(spec={**results.spec, **bound})
     assert render.all_tables(bounded)["best"].rows == []
     reasons = [str(row[-1]) for row in render.all_tables(bounded)["troubles"].rows]
     assert sum(reason.startswith("KID ") and " exceeds " in reason for reason in reasons) >= 1
 
 
-def test_metrics_of_a_rung_are_no_columns(record: StudyResults) -> None:
-    trials = [t._replace(metrics={**t.metrics, "kid_n64": 1.0}) for t in record.trials]
-    told = render.all_tables(record._replace(trials=trials))
-    assert "kid_n64" not in [column.key for column in told["measures"].header]
+def test_metrics_of_a_rung_are_no_columns(results: StudyResults) -> None:
+    trials = [t._replace(metrics={**t.metrics, "kid_n64": 1.0}) for t in results.trials]
+    made = render.all_tables(results._replace(trials=trials))
+    assert "kid_n64" not in [column.key for column in made["measures"].header]
