@@ -4,7 +4,7 @@
     >>> bundle = ablate.load_bundle("digits")
     >>> images = ablate.sample(bundle, samples=64, seed=0)
     >>> images
-    64 images of 1×8×8: digits, pf-heun, class-gaussian, 35 evaluations, seed 0
+    64 images of 1×8×8: digits, pf-heun, class-gaussian, 33 evaluations, seed 0
 
 What `__all__` names is promised to stay. Everything else can be imported too, but may change.
 Importing this package is cheap: torch and the rest are imported by the first call that needs them.

@@ -44,16 +44,19 @@ RULES = {
 rule names only folders above it: the data flows one way."""
 
 HOMES = {
-    "optuna": {"search.__init__", "search.importance", "search.ledger", "search.proposals"},
+    "optuna": {
+        *("search.__init__", "search.importance", "search.ledger", "search.proposals"),
+        "search.storage",
+    },
     "sqlalchemy": {"search.database", "experiment.leases"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.transaction", "tracking.writer"},
     "typer": {
-        *("cli.app", "cli.studies", "cli.training", "cli.data", "cli.bundles"),
-        *("cli.evaluate", "cli.features"),
+        *("cli.app", "cli.options", "cli.study", "cli.results", "cli.training", "cli.data"),
+        *("cli.bundles", "cli.evaluate", "cli.features"),
     },
     "matplotlib": {"report.plots"},
     "seaborn": {"report.plots"},
-    "rich": {"cli.console"},
+    "rich": {"cli.console", "cli.progress"},
 }
 """Libraries that one module alone knows, so that it alone changes with them."""
 

@@ -94,7 +94,8 @@ def bundle_sample(
     device: DeviceOption = "auto",
 ) -> None:
     """Draw images with a few-step solver: a picture, FID and KID beside the baselines."""
-    from ablate.cli.console import counting_bar, print_showcase
+    from ablate.cli.console import print_showcase
+    from ablate.cli.progress import counting_bar
     from ablate.core.device import resolve
     from ablate.experiment.showcase import showcase
     from ablate.generate.draw import BATCH

@@ -1,26 +1,16 @@
-"""What a person sees while work is going on and after it: bars, lines and tables."""
+"""What a person sees in the terminal: lines, tables and JSON."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from ablate.report.tables import varied
-from ablate.results import Objective, StudyResults, Trial
+from ablate.results import StudyResults, Trial
 
 if TYPE_CHECKING:
     from ablate.experiment.cost import Plan
@@ -33,114 +23,6 @@ console = Console(markup=False)  # a question may hold brackets
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[news]}"),
-        console=console,
-        disable=not sys.stdout.isatty(),
-    )
-
-
-class StudyBar:
-    """A study's progress: a bar in a terminal, one line a trial elsewhere."""
-
-    def __init__(self, name: str, objectives: Sequence[Objective]) -> None:
-        self._name, self._objective = name, objectives[0]
-        self._best: float | None = None
-        self._progress = _progress()
-        self._done = self._total = 0
-
-    def __enter__(self) -> StudyBar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def began(self, done: int, total: int, best: float | None) -> None:
-        self._done, self._total, self._best = done, total, best
-        self._task = self._progress.add_task(
-            self._name, total=total, completed=done, count=self._count(), news=""
-        )
-
-    def advanced(self, share: float) -> None:
-        self._progress.advance(self._task, share)
-
-    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None:
-        self._done += 1
-        metric = self._objective.metric
-        if state == "complete":
-            better = min if self._objective.sign > 0 else max
-            value = metrics[metric]
-            self._best = value if self._best is None else better(self._best, value)
-        best = self._news()
-        self._progress.update(self._task, completed=self._done, count=self._count(), news=best)
-        if self._progress.disable:
-            shown = f"{metric} {metrics[metric]:.4g}" if metric in metrics else ""
-            print(f"trial {number:3d}  {state:9s} {shown:16s} {self._count()}  {best}", flush=True)
-
-    def stands(self, done: int, best: float | None) -> None:
-        """Whoever did it: other workers are counted too."""
-        new, self._done, self._best = done > self._done, max(done, self._done), best
-        if new:
-            self._progress.update(
-                self._task, completed=self._done, count=self._count(), news=self._news()
-            )
-        if new and self._progress.disable:
-            print(f"{self._count()}  {self._news()}", flush=True)
-
-    def _news(self) -> str:
-        return "" if self._best is None else f"best {self._objective.metric} {self._best:.4g}"
-
-    def _count(self) -> str:
-        return f"{self._done}/{self._total} trials"
-
-
-class Silent:
-    """A study's progress that nobody looks at."""
-
-    def began(self, done: int, total: int, best: float | None) -> None: ...
-
-    def advanced(self, share: float) -> None: ...
-
-    def stands(self, done: int, best: float | None) -> None: ...
-
-    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
-
-
-class Tick(Protocol):
-    def __call__(
-        self, step: int, loss: float | None = None, total: int | None = None, pace: str = ""
-    ) -> None: ...
-
-
-@contextmanager
-def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
-    """Yields `tick(step, loss, total, pace)`, all but the step optional: a total that turns out
-    otherwise, and a text of how fast it goes."""
-    progress, planned = _progress(), total
-    with progress:
-        task = progress.add_task(name, total=total, count="", news="")
-
-        def tick(
-            step: int, loss: float | None = None, total: int | None = None, pace: str = ""
-        ) -> None:
-            total = total or planned
-            text = f"{step}/{total} {unit}"
-            news = f"{'' if loss is None else f'loss {loss:.4f}'}  {pace}".strip()
-            progress.update(task, completed=step, total=total, count=text, news=news)
-            if progress.disable and (step == total or step % -(-total // 20) == 0):
-                print(f"{name}  {text}  {news}".rstrip(), flush=True)
-
-        yield tick
 
 
 def trial_rows(record: StudyResults) -> list[dict[str, object]]:
@@ -250,22 +132,6 @@ def print_showcase(
     print_table(["", "fid", "kid"], rows)
     told = ", ".join(f"{key} {value}" for key, value in protocol.items())
     console.print(told, highlight=False)
-
-
-@contextmanager
-def image_bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function to be told of images as they are done; shows how many a second."""
-    began, done = time.perf_counter(), 0
-    with counting_bar(name, total, "images") as tick:
-
-        def told(images: int) -> None:
-            nonlocal done
-            done += images
-            rate = done / max(time.perf_counter() - began, 1e-9)
-            left = (total - done) / rate
-            tick(done, pace=f"{rate:,.{0 if rate > 20 else 1}f} images/s, {left / 60:.1f} min left")
-
-        yield told
 
 
 def print_evaluation(evaluation: Evaluation) -> None:

@@ -79,7 +79,8 @@ def evaluate(
     device: DeviceOption = "auto",
 ) -> None:
     """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
-    from ablate.cli.console import image_bar, print_difference, print_evaluation, print_json
+    from ablate.cli.console import print_difference, print_evaluation, print_json
+    from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
     from ablate.experiment import evaluate as evaluation
     from ablate.models.bundle import known
@@ -154,7 +155,7 @@ def _to_draw(
     versus: list[str] | None,
     device: str,
 ) -> _Work:
-    from ablate.cli.console import counting_bar
+    from ablate.cli.progress import counting_bar
     from ablate.experiment import evaluate as evaluation
     from ablate.generate.draw import BATCH
     from ablate.models.bundle import find, read_card

@@ -34,7 +34,7 @@ def compute(
     ] = None,
 ) -> None:
     """Compute the features of a split into the cache (ABLATE_CACHE); goes on after a kill."""
-    from ablate.cli.console import image_bar
+    from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
     from ablate.experiment.evaluate import features_of, find_features, image_set
     from ablate.metrics.feature_cache import address_of, cache_folder, export_features

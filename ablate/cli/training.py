@@ -79,7 +79,7 @@ def _watched(
     workspace: Workspace, name: str, recipe: Recipe, options: Options, device: str, first: bool
 ) -> Iterator[Callable[[StepNews], None] | None]:
     """A progress bar and a run in MLflow, both in the first of several processes alone."""
-    from ablate.cli.console import counting_bar
+    from ablate.cli.progress import counting_bar
     from ablate.training.mlflow_log import logged
 
     if not first:
@@ -108,7 +108,7 @@ def train_features(
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: by dataset.")] = None,
 ) -> None:
     """Train the small classifier whose features FID and KID are measured in."""
-    from ablate.cli.console import counting_bar
+    from ablate.cli.progress import counting_bar
     from ablate.data.datasets import load
     from ablate.training.pack import classifier_recipe, make_extractor
 

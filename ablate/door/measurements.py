@@ -98,8 +98,8 @@ def evaluate(
     extractor = find_extractor(dataset, workspace.bundles, bundle.card.extractor)
     shape = tuple(pixels.shape[1:])
     if shape != bundle.card.shape:
-        sizes = ("×".join(map(str, each)) for each in (shape, bundle.card.shape))
-        raise UserError("images of {}, but {} has images of {}".format(*sizes, dataset))
+        mine, theirs = ("×".join(map(str, each)) for each in (shape, bundle.card.shape))
+        raise UserError(f"images of {mine}, but {dataset} has images of {theirs}")
     names = together(metrics or measured_in_studies())
     reference = make_reference(
         bundle.features[SPLITS[split]], extractor, against, bundle.card.dataset_hash, len(pixels)

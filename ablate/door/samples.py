@@ -91,14 +91,14 @@ def sample(
     >>> images.pixels.shape
     torch.Size([4, 1, 8, 8])
     """
-    from ablate.experiment.showcase import setup_of_one
     from ablate.generate.draw import draw
+    from ablate.generate.source import check_noise_range, make_source
 
     handle = load_bundle(bundle, root) if isinstance(bundle, str) else bundle
     settings = settings_for(handle, {"sampler": sampler, **knobs})
-    where = resolve(device)
-    setup = setup_of_one(handle.workspace, str(handle.path), settings, samples, seed, where)
-    drawn = draw(setup.bundle.score_model, setup.source, settings, seed, samples, where)
+    check_noise_range(settings, handle.card)
+    source = make_source(handle.bundle, [settings.init])
+    drawn = draw(handle.bundle.score_model, source, settings, seed, samples, resolve(device))
     if drawn.reason:
         raise UserError(f"{handle.name}: the samples diverged ({drawn.reason})")
     return Images(drawn.pixels, handle, settings.knobs(), seed, drawn.nfe)

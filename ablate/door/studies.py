@@ -82,7 +82,7 @@ def run_study(
     >>> import ablate
     >>> study = ablate.run_study("digits-adls", budget="smoke")  # doctest: +SKIP
     """
-    from ablate.cli.console import Silent, StudyBar
+    from ablate.cli.progress import Silent, StudyBar
     from ablate.core.device import resolve
     from ablate.experiment.prepare import prepare
     from ablate.experiment.worker import run

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ablate.cli.console import Silent
+from ablate.cli.progress import Silent
 from ablate.core.device import resolve
 from ablate.core.workspace import Workspace
 from ablate.experiment.cost import make_plan, probe

@@ -1,0 +1,83 @@
+"""What several commands share: their options, and how they find studies and results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.results import StudyResults
+    from ablate.study.definition import Study
+
+Name = Annotated[str, typer.Argument(help="A study's name (see `ablate list`) or a .toml file.")]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", help="smoke, quick or full. Default: quick on a CPU, full on a GPU."),
+]
+
+
+StorageOption = Annotated[
+    str,
+    typer.Option(
+        envvar="ABLATE_STORAGE",
+        help="Where machines share the search: postgresql://user:password@host/database.",
+    ),
+]
+TrackingOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MLFLOW_TRACKING_URI", help="Where machines share the record: an MLflow server."
+    ),
+]
+
+
+def tracked(workspace: Workspace, tracking: str) -> Workspace:
+    """The workspace with the MLflow server that machines share, if there is one, checked."""
+    if not tracking:
+        return workspace
+    from ablate.core.errors import keep_secret
+    from ablate.tracking import reach
+
+    keep_secret(tracking)
+    reach(tracking)
+    return workspace._replace(tracking=tracking)
+
+
+def shared(workspace: Workspace, storage: str, tracking: str) -> Workspace:
+    """The workspace with the database and MLflow server that machines share, checked."""
+    if bool(storage) != bool(tracking):
+        missing = "--tracking-uri" if storage else "--storage"
+        raise UserError(f"{missing} is missing: machines share both the search and the record")
+    if not storage:
+        return workspace
+    from ablate.core.errors import keep_secret
+    from ablate.search import database
+
+    keep_secret(storage)
+    database.check(storage)
+    return tracked(workspace, tracking)._replace(storage=storage)
+
+
+def read_study(
+    workspace: Workspace, name: str, budget: str | None, device: str, trials: int | None = None
+) -> Study:
+    from ablate.study import find as studies
+
+    default = "quick" if device == "cpu" else "full"
+    return studies.read(studies.find(workspace, name), budget or default, trials)
+
+
+def find_results(workspace: Workspace, name: str, budget: str | None) -> StudyResults:
+    from ablate.tracking import Reader
+
+    name = Path(name).stem if name.endswith(".toml") else name
+    record = Reader(workspace).latest(name, budget)
+    if record is None:
+        which = f" with budget {budget}" if budget else ""
+        raise UserError(f"study {name!r} has not been run{which} under {workspace.root}")
+    return record

@@ -1,0 +1,168 @@
+"""`ablate study`: run a study, alone or with several workers on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ablate.cli.app import DeviceOption, app
+from ablate.cli.options import (
+    BudgetOption,
+    Name,
+    StorageOption,
+    TrackingOption,
+    find_results,
+    read_study,
+    shared,
+)
+from ablate.core.errors import UserError
+from ablate.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.experiment.prepare import Setup
+    from ablate.experiment.worker import Outcome
+    from ablate.study.definition import Study
+
+
+@app.command(epilog="Example: ablate study digits-adls --budget smoke")
+def study(
+    context: typer.Context,
+    name: Name,
+    budget: BudgetOption = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Total number of trials, instead of the budget's.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Begin no trial after so many minutes.")
+    ] = None,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Begin no trial after so many network evaluations of an image."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what it will cost on this device; run nothing.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes on this machine that share the study.")
+    ] = 1,
+    storage: StorageOption = "",
+    tracking_uri: TrackingOption = "",
+    device: DeviceOption = "auto",
+    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
+) -> None:
+    """Run a study, or continue it to its total number of trials.
+
+    Any number of machines join in by running the same command with the same --storage and
+    --tracking-uri.
+    """
+    from ablate.cli.console import console, print_plan, print_study
+    from ablate.core.device import resolve
+    from ablate.experiment.prepare import prepare
+
+    workspace = shared(context.obj, storage, tracking_uri)
+    where = resolve(device)
+    spec = read_study(workspace, name, budget, where, trials)
+    limits = {"minutes": minutes, "evaluations": evaluations}
+    spec = spec.model_copy(update={k: v for k, v in limits.items() if v is not None})
+    try:
+        setup = prepare(spec, workspace, where)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    spec = setup.study
+    print_study(spec, "" if budget else f", the default on {where}")
+    if setup.left_out:
+        console.print(
+            "forward-data is left out: its training images are not on this machine (ablate data)"
+        )
+    if plan:
+        from ablate.experiment.cost import make_plan, probe
+
+        print_plan(make_plan(setup, probe(setup)), spec, where)
+    elif worker:
+        _work(setup, workspace)
+    elif workers == 1:
+        _summarise(workspace, spec, _watch_one(setup, workspace))
+    else:
+        again = [name, "--budget", spec.budget, "--trials", str(spec.trials)]
+        again += [f"--{k}={v}" for k, v in limits.items() if v is not None]
+        _summarise(workspace, spec, _watch_many(setup, workspace, again, workers, device))
+
+
+def _work(setup: Setup, workspace: Workspace) -> None:
+    """As one of several workers: without a bar, until the process that started it stops it."""
+    from ablate.cli.progress import Silent
+    from ablate.experiment import local_pool, worker
+
+    local_pool.obey()
+    if worker.run(setup, workspace, Silent()).failures:
+        raise typer.Exit(local_pool.TRIALS_FAILED)
+
+
+def _watch_one(setup: Setup, workspace: Workspace) -> Outcome:
+    from ablate.cli.progress import StudyBar
+    from ablate.experiment.worker import run
+
+    with StudyBar(setup.study.name, setup.study.objectives) as bar:
+        return run(setup, workspace, bar)
+
+
+def _watch_many(
+    setup: Setup, workspace: Workspace, again: list[str], count: int, device: str
+) -> Outcome:
+    from ablate.cli.progress import StudyBar
+    from ablate.core.device import spread
+    from ablate.core.errors import PassingError
+    from ablate.core.signals import shielded
+    from ablate.experiment import local_pool
+    from ablate.experiment.worker import Outcome, close_left, in_one_line, open_search
+    from ablate.search import Ledger, best, finished
+
+    with in_one_line(setup, workspace):
+        open_search(workspace)
+        ledger = Ledger(workspace.search_url, setup.key, setup.study)
+        before = ledger.entries()
+        already = finished(before)
+        try:
+            with StudyBar(setup.study.name, setup.study.objectives) as bar:
+                bar.began(already, setup.study.trials, best(setup.study, before))
+
+                def look() -> None:
+                    entries = ledger.entries()
+                    bar.stands(finished(entries), best(setup.study, entries))
+
+                killed = local_pool.run(workspace, again, spread(device, count), look)
+        except KeyboardInterrupt:
+            with shielded():
+                close_left(setup, workspace, "interrupted", "Ctrl-C")
+            raise
+        done = finished(ledger.entries())
+        if done >= setup.study.trials:
+            for each in killed:
+                typer.echo(each, err=True)
+            return Outcome(already, done - already, [])
+        left = f"{done} of {setup.study.trials} trials are finished"
+        if killed:
+            with shielded():
+                close_left(setup, workspace, "failed", "; ".join(killed))
+            raise PassingError(f"{'; '.join(killed)}: {left}; the same command continues")
+        return Outcome(already, done - already, [], left)
+
+
+def _summarise(workspace: Workspace, spec: Study, outcome: Outcome) -> None:
+    """Print how the study ended; with failed trials, a table of them and exit code 1."""
+    from ablate.cli.console import console, plural, print_table
+
+    if outcome.ran == 0 and not outcome.stopped:
+        console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
+    if outcome.stopped:
+        console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
+    record = find_results(workspace, spec.name, spec.budget)
+    failed = [(str(t.number), t.reason or "") for t in record.trials if t.state == "failed"]
+    again = f"{spec.name} --budget {spec.budget}"
+    console.print(
+        f"next: ablate results {again}, ablate report {again}, ablate ui", highlight=False
+    )
+    if failed:
+        print_table(["trial that failed", "reason"], failed)
+        raise typer.Exit(1)
