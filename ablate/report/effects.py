@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from scipy.stats import spearmanr
 
+from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.names import Estimate, Item, estimate, knob_name, metric_name, shown, text
-from ablate.report.tables import Row, Table, is_scale, knob_values, numbers, ranking, varied, words
+from ablate.report.tables import is_scale, knob_values, ranking, varied
 from ablate.results import StudyResults, Trial, Value
 
 FEW = 6
@@ -106,7 +107,7 @@ def value_means(results: StudyResults) -> Table:
         f"{name} at each value, the best of a knob first. Trials that diverged are in no mean: "
         f"a value that loses many looks better than it is."
     )
-    return Table("values", caption, header, rows)
+    return Table("values", caption, header, rows, grouped=True)
 
 
 def spearman(pairs: list[tuple[float, float]]) -> float | None:

@@ -1,9 +1,9 @@
-"""StudyResults -> what each figure shows, as data: `plots` draws it, tests read it."""
+"""StudyResults -> what each figure shows, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from ablate.report.effects import by_value
 from ablate.report.names import (
@@ -16,6 +16,7 @@ from ablate.report.names import (
     shown,
     text,
 )
+from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter, axis
 from ablate.report.tables import (
     contenders,
     front,
@@ -27,79 +28,9 @@ from ablate.report.tables import (
 )
 from ablate.results import StudyResults, Trial
 
-WIDE = 10
-"""A positive axis that spans more than this factor is logarithmic."""
-
-
-class Dot(NamedTuple):
-    """One trial in a figure."""
-
-    trial: int
-    label: str
-    x: float
-    y: Estimate
-    best: bool = False
-    leaks: bool = False
-    pruned: bool = False  # before its last sample
-
-
-class Baseline(NamedTuple):
-    """A line across the figure."""
-
-    label: str
-    value: float
-
-
-class Axis(NamedTuple):
-    label: str
-    log: bool = False
-
-
-class Ladder(NamedTuple):
-    """The best trials, one to a line, best on top; x counts the lines."""
-
-    axis: Axis
-    dots: list[Dot]
-    near: list[Baseline]
-    far: list[Baseline]  # off the scale: named, not drawn
-
-
-class Panel(NamedTuple):
-    """One knob against the objective. Kinds stand at 0, 1, … of x, best mean first; those without a
-    complete trial come last and have none."""
-
-    axis: Axis
-    dots: list[Dot]
-    kinds: Sequence[str] = ()
-    means: Sequence[float] = ()
-
-
-class Panels(NamedTuple):
-    axis: Axis  # the objective's
-    panels: list[Panel]
-
-
-class Scatter(NamedTuple):
-    """Objective against cost, or two objectives with their Pareto front."""
-
-    x: Axis
-    y: Axis
-    dots: list[Dot]
-    near: list[Baseline]
-    front: list[tuple[float, float]]
-
-
-def is_wide(values: Iterable[float]) -> bool:
-    """All positive, and spanning more than a factor WIDE?"""
-    values = list(values)
-    return bool(values) and min(values) > 0 and max(values) / min(values) > WIDE
-
-
-def axis(label: str, values: Iterable[float]) -> Axis:
-    return Axis(label, is_wide(values))
-
 
 def objective_axis(results: StudyResults, trials: list[Trial], index: int = 0) -> Axis:
+    """The axis of one of the objectives, wide enough for these trials."""
     metric = results.objectives[index].metric
     return axis(_objective_label(results, index), (t.metrics[metric] for t in trials))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
+from ablate.report.blocks import Column, Row, Table
 from ablate.report.names import Estimate, Item, text
-from ablate.report.tables import Column, Row, Table
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -35,7 +35,7 @@ MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_`<"} | {"\n": " "}
 
 
 def to_csv(table: Table) -> str:
-    """Full precision, a second column for half-widths; rows set apart have a table of their own."""
+    """Full precision, a second column for half-widths; rows set apart are left out."""
     wide = [_has_half(table, i) for i in range(len(table.header))]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -75,7 +75,7 @@ def to_tex(table: Table) -> str:
 
 
 def escape(plain: str) -> str:
-    """Text that LaTeX prints as it stands."""
+    """Text with the characters escaped that LaTeX would interpret."""
     return "".join(LATEX.get(letter, letter) for letter in " ".join(plain.split()))
 
 
@@ -107,7 +107,7 @@ def to_md(table: Table) -> str:
 
 
 def md(plain: str) -> str:
-    """Text that Markdown prints as it stands, on one line."""
+    """Text on one line with the characters escaped that Markdown would interpret."""
     return "".join(MARKDOWN.get(letter, letter) for letter in plain)
 
 

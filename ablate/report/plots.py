@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -14,8 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from ablate.report.figures import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter
 from ablate.report.names import number
+from ablate.report.shapes import (
+    Axis,
+    Baseline,
+    Dot,
+    Drawn,
+    Ladder,
+    Panel,
+    Panels,
+    Scatter,
+    Shape,
+)
 
 INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
 COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
@@ -46,11 +55,14 @@ STYLE: Any = {
 }
 
 
-def svg_and_png(data: Ladder | Panels | Scatter) -> tuple[bytes, bytes]:
+def drawn(data: Shape) -> Drawn:
+    """The figure as SVG and PNG; the same data give the same bytes."""
+    if isinstance(data, Drawn):
+        return data
     with matplotlib.rc_context(STYLE):
         figure = draw(data)
         svg = _saved(figure, "svg", {"Date": None, "Creator": None})
-        return svg, _saved(figure, "png", {"Software": None})
+        return Drawn(svg, _saved(figure, "png", {"Software": None}))
 
 
 def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
@@ -60,6 +72,7 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
 
 
 def draw(data: Ladder | Panels | Scatter) -> Figure:
+    """The Matplotlib figure of what `figures` made."""
     if isinstance(data, Ladder):
         return draw_ladder(data)
     return draw_panels(data) if isinstance(data, Panels) else draw_scatter(data)
@@ -121,20 +134,12 @@ def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None
     _scale(ax, "x", panel.axis)
     _scale(ax, "y", objective)
     ax.xaxis.label.set_fontweight("bold")
-    if (ticks := _few_ticks(panel)) and not panel.axis.log:
+    if (ticks := panel.ticks()) and not panel.axis.log:
         ax.set_xticks(ticks, [number(tick) for tick in ticks])
     ax.margins(x=0.12)
     if not labelled:
         ax.set_ylabel("")
     seaborn.despine(ax=ax)
-
-
-def _few_ticks(panel: Panel) -> list[float]:
-    """A tick at each value, where they are few and stand clear of each other."""
-    values = sorted({dot.x for dot in panel.dots})
-    clear = 0.15 * (values[-1] - values[0])
-    close = any(high - low < clear for low, high in pairwise(values))
-    return [] if len(values) > 5 or close else values
 
 
 def draw_scatter(data: Scatter) -> Figure:

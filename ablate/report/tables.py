@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
+from ablate.report.blocks import Column, Row, Table, numbers, words
 from ablate.report.names import (
     Estimate,
     Item,
@@ -27,30 +28,6 @@ COPIES = "nn_"
 
 OF_A_RUNG = re.compile(r"(.+)_n(\d+)$")
 """Metrics that a trial had before its last sample was drawn: (metric, samples)."""
-
-Row = tuple[Item, ...]
-
-
-class Column(NamedTuple):
-    key: str  # in CSV
-    label: str  # for readers
-    left: bool = False  # words are set to the left, numbers to the right
-
-
-def words(key: str, label: str | None = None) -> Column:
-    return Column(key, key if label is None else label, left=True)
-
-
-def numbers(key: str, label: str | None = None) -> Column:
-    return Column(key, key if label is None else label)
-
-
-class Table(NamedTuple):
-    name: str  # of its files
-    caption: str
-    header: list[Column]
-    rows: list[Row]
-    apart: Sequence[Row] = ()  # not ranked: a label across the leading columns, then the last ones
 
 
 def ranking(results: StudyResults) -> list[Trial]:
@@ -128,6 +105,11 @@ def metrics(results: StudyResults) -> list[str]:
     return [m for m in seen if m not in COSTS] + [m for m in COSTS if m in seen]
 
 
+def searched_for_copies(results: StudyResults) -> bool:
+    """Whether trials have metrics of a search for copies of training images."""
+    return any(metric.startswith(COPIES) for metric in metrics(results))
+
+
 def best(results: StudyResults, count: int = 10) -> Table:
     """The first `count` of the ranking: what varies, objectives, costs; baselines apart."""
     objectives = [o.metric for o in results.objectives]
@@ -140,7 +122,8 @@ def best(results: StudyResults, count: int = 10) -> Table:
     )
     if not ranked:
         caption = "No configuration is complete yet. Baselines are set apart and not ranked."
-    return _ranked_table("best", caption, results, varied(results), columns, ranked[:count])
+    table = _ranked_table("best", caption, results, varied(results), columns, ranked[:count])
+    return _with_best_bold(results, table)
 
 
 def measures(results: StudyResults, count: int = 10) -> Table:
@@ -149,7 +132,8 @@ def measures(results: StudyResults, count: int = 10) -> Table:
     others = [m for m in metrics(results) if m not in objectives and m not in COSTS]
     columns = [m for m in others if not m.startswith(COPIES)]
     caption = "The same configurations by everything else that was measured."
-    return _ranked_table("measures", caption, results, [], columns, ranking(results)[:count])
+    table = _ranked_table("measures", caption, results, [], columns, ranking(results)[:count])
+    return _with_best_bold(results, table)
 
 
 def neighbours(results: StudyResults, count: int = 10) -> Table:
@@ -157,10 +141,12 @@ def neighbours(results: StudyResults, count: int = 10) -> Table:
     columns = [m for m in metrics(results) if m.startswith(COPIES)]
     caption = (
         "Distances to the nearest training image, against those of held-out images. Closer: the "
-        "probability that a sample is nearer than a held-out image; 0.5 without copies. C_T: the "
-        "same as a z-score; below −3 samples are copies, or too smooth: the suspects show which."
+        "probability that a sample is nearer than a held-out image; 0.5 is expected without "
+        "copying. C_T: the same as a z-score; below −3 samples are copies, or too smooth: the "
+        "suspects show which."
     )
-    return _ranked_table("neighbours", caption, results, [], columns, ranking(results)[:count])
+    table = _ranked_table("neighbours", caption, results, [], columns, ranking(results)[:count])
+    return _with_best_bold(results, table)
 
 
 def _ranked_table(
@@ -178,6 +164,13 @@ def _ranked_table(
         (ranks[t.number], t.number, *_shown(results, t, knobs, columns)) for t in top
     ]
     return Table(name, caption, header, rows, _apart(results, columns))
+
+
+def _with_best_bold(results: StudyResults, table: Table) -> Table:
+    """Bold where the best contender stands: an oracle may be above it, or all that is shown."""
+    numbers = [row[1] for row in table.rows]
+    first = next((trial.number for trial in contenders(results)), None)
+    return table._replace(bold=numbers.index(first) if first in numbers else None)
 
 
 def baselines(results: StudyResults) -> Table:
@@ -265,7 +258,7 @@ def published(results: StudyResults) -> Table:
         header += [numbers(f"{name}_ours", f"{metric_label(results, name)}, ours")]
     caption = (
         "Published values beside ours, for the same knobs. Not to be ranked together: other "
-        "networks, other features, another number of samples (how ours were measured stands below)."
+        "networks, other features, another number of samples (see below how ours were measured)."
     )
     rows = [_published_row(results, entry, knobs, names) for entry in entries]
     return Table("published", caption, header, rows)

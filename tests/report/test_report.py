@@ -7,16 +7,39 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from ablate.core.errors import UserError
-from ablate.report import answer, effects, figures, formats, render, tables
+from ablate.report import (
+    answer,
+    effects,
+    figures,
+    formats,
+    gallery,
+    render,
+    sections,
+    shapes,
+    tables,
+)
+from ablate.report.blocks import (
+    Attachment,
+    Block,
+    Figure,
+    Paragraph,
+    Table,
+    figures_in,
+    numbers,
+    pictures_in,
+    tables_in,
+    words,
+)
 from ablate.report.names import Estimate, configuration, metric_name, number, text
 from ablate.results import Objective, StudyResults, Vocabulary
-from tests.support.records import HALF, empty, lost, no_pictures, pictures, study, trial
+from tests.support.records import HALF, empty, lost, no_pictures, pictures, png, study, trial
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +63,21 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def column(table: tables.Table, key: str) -> list[object]:
+def all_blocks(results: StudyResults, fetch: gallery.Fetch = no_pictures) -> list[Block]:
+    made = sections.built(results, sections.Context(fetch))
+    return [block for section in made for block in section.blocks]
+
+
+def all_tables(results: StudyResults) -> dict[str, Table]:
+    return {table.name: table for table in tables_in(all_blocks(results))}
+
+
+def caption_of(results: StudyResults, name: str) -> str:
+    (found,) = (each for each in figures_in(all_blocks(results)) if each.name == name)
+    return found.caption
+
+
+def column(table: Table, key: str) -> list[object]:
     index = [c.key for c in table.header].index(key)
     return [row[index] for row in table.rows]
 
@@ -117,7 +154,7 @@ def test_labels_and_leaks_are_the_studys(results: StudyResults) -> None:
 def test_values_published_before_0_2_are_shown(results: StudyResults) -> None:
     entry = {"knobs": {"init": "lognormal"}, "metrics": {"kid": 0.02}}
     old = results._replace(spec={**results.spec, "marks": [entry]})
-    assert render.all_tables(old)["published"].rows[0][0] == "lognormal"
+    assert all_tables(old)["published"].rows[0][0] == "lognormal"
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -146,9 +183,9 @@ def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
 
 def test_a_value_that_some_trials_lack_is_not_said_to_be_everybodys(results: StudyResults) -> None:
     capped = results.trials[0]._replace(params={**results.trials[0].params, "cap": 0.03})
-    said = render.words(results._replace(trials=[capped, *results.trials[1:]]))
-    assert set(said["fixed"]) == {"σ", "cap"}
-    assert said["partial"] == {"cap"}
+    legend = sections.legend(results._replace(trials=[capped, *results.trials[1:]]))
+    assert set(legend.fixed) == {"σ", "cap"}
+    assert legend.partial == {"cap"}
 
 
 def test_baselines_stand_apart_and_are_not_ranked(results: StudyResults) -> None:
@@ -222,16 +259,16 @@ def test_metrics_measured_alike_share_a_column(results: StudyResults) -> None:
 
 
 def test_neighbours_have_a_table_of_their_own(results: StudyResults) -> None:
-    assert "neighbours" not in render.all_tables(results)
+    assert "neighbours" not in all_tables(results)
     trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
-    made = render.all_tables(results._replace(trials=trials))
+    made = all_tables(results._replace(trials=trials))
     assert "NN feature C_T" in [column.label for column in made["neighbours"].header]
     assert "NN feature C_T" not in [column.label for column in made["measures"].header]
 
 
 def test_the_best_ones_neighbours_are_shown(results: StudyResults, tmp_path: Path) -> None:
     fetch = pictures(tmp_path / "store")
-    assert "neighbours" not in {each.kind for each in render.pictures(results, fetch)}
+    assert "neighbours" not in {each.kind for each in pictures_in(all_blocks(results, fetch))}
     trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
     page = render.write(results._replace(trials=trials), fetch, tmp_path / "r")
     assert (page.parent / "figures" / "neighbours-best.png").is_file()
@@ -326,7 +363,7 @@ def test_a_baseline_inside_the_interval_is_no_win(results: StudyResults) -> None
 def test_only_leaking_trials_still_give_an_answer(results: StudyResults) -> None:
     oracles = results._replace(trials=[t for t in results.trials if t.number in (9, 14)])
     assert "leaks data" in answer.answer(oracles)[0]
-    assert [role for role, _ in render.gallery(oracles)] == ["best", "worst"]
+    assert [role for role, _ in gallery.gallery(oracles)] == ["best", "worst"]
 
 
 # --- figures as data -----------------------------------------------------------------------------
@@ -393,12 +430,11 @@ def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> No
     assert init.kinds[-1] == "gaussian"  # last, for it has no complete trial
     assert len(init.means) == len(init.kinds) - 1
     last = float(len(init.kinds) - 1)
-    assert init.dots[-1] == figures.Dot(20, "gaussian", last, Estimate(0.5), pruned=True)
+    assert init.dots[-1] == shapes.Dot(20, "gaussian", last, Estimate(0.5), pruned=True)
     (chi,) = (panel for panel in sweeps.panels if panel.axis.label == "χ")
     assert (chi.dots[-1].x, chi.dots[-1].y.value) == (0.99, 0.5)
-    assert len(render.drawings(shown)["sweeps"].caption) > len(
-        render.drawings(results)["sweeps"].caption
-    )
+    assert caption_of(shown, "sweeps").endswith("Crosses: pruned, at their last value.")
+    assert "Crosses" not in caption_of(results, "sweeps")
     assert 20 not in [dot.trial for dot in figures.ladder(shown, count=99).dots]  # not ranked
 
 
@@ -416,18 +452,18 @@ def test_cost_and_tradeoff(results: StudyResults) -> None:
 
 
 def test_an_axis_is_logarithmic_only_if_positive_and_wide() -> None:
-    assert figures.is_wide([0.01, 0.2])
-    assert not figures.is_wide([0.01, 0.02])
-    assert not figures.is_wide([-0.001, 0.2])
-    assert not figures.is_wide([])
+    assert shapes.is_wide([0.01, 0.2])
+    assert not shapes.is_wide([0.01, 0.02])
+    assert not shapes.is_wide([-0.001, 0.2])
+    assert not shapes.is_wide([])
 
 
 # --- formats -------------------------------------------------------------------------------------
 
-AWKWARD = tables.Table(
+AWKWARD = Table(
     "awkward",
     "100 %\nof it",
-    [tables.words("name", "χ"), tables.numbers("L"), tables.numbers("kid", "KID ↓")],
+    [words("name", "χ"), numbers("L"), numbers("kid", "KID ↓")],
     [(r"a_b & 5% #1 {x} ~ ^ \ $", 3, Estimate(0.0421, 0.0173)), ("a | b\n<i>", None, None)],
     [("no_network", Estimate(0.2))],
 )
@@ -501,7 +537,7 @@ def test_the_page_needs_nothing_but_itself(report: Path) -> None:
 
 def test_the_folder_holds_every_table_and_figure(report: Path) -> None:
     written = set(files(report))
-    for name in render.all_tables(study()):
+    for name in all_tables(study()):
         assert {f"tables/{name}.csv", f"tables/{name}.tex"} <= written
     for name in ("best", "choices", "sweeps", "cost"):
         assert {f"figures/{name}.png", f"figures/{name}.svg"} <= written
@@ -512,7 +548,7 @@ def test_the_folder_holds_every_table_and_figure(report: Path) -> None:
 
 def test_the_page_says_what_matters(report: Path) -> None:
     html = (report / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    for words in (
+    for phrase in (
         "Which start and which sampler",
         "cannot be distinguished at this number of seeds",
         "15 of 20 planned trials complete",
@@ -523,7 +559,7 @@ def test_the_page_says_what_matters(report: Path) -> None:
         "sha256:4f1c09ab",
         "b7e2d1c04a9f",
     ):
-        assert words in html
+        assert phrase in html
 
 
 def test_names_from_a_record_cannot_break_the_page(tmp_path: Path) -> None:
@@ -611,9 +647,9 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_importance_has_a_table_where_it_is_known(results: StudyResults) -> None:
-    assert "importance" not in render.all_tables(results)
+    assert "importance" not in all_tables(results)
     shares = {"kid": {"fANOVA": {"chi": 0.7, "r": 0.3}, "PED-ANOVA": {"r": 1.0}}}
-    made = render.all_tables(results._replace(importance=shares))["importance"]
+    made = all_tables(results._replace(importance=shares))["importance"]
     assert [column.label for column in made.header] == ["knob", "KID, fANOVA", "KID, PED-ANOVA"]
     assert sorted(made.rows, key=str) == sorted([("r", 0.3, 1.0), ("χ", 0.7, None)], key=str)
 
@@ -622,7 +658,7 @@ def test_what_others_published_stands_beside_ours(results: StudyResults) -> None
     best = tables.contenders(results)[0]
     entry = {"knobs": {"init": best.params["init"]}, "metrics": {"fid": 21.2, "kid": 0.02}}
     other = {"knobs": {"init": "none of ours"}, "metrics": {"kid": 0.03}}
-    made = render.all_tables(results._replace(spec={**results.spec, "published": [entry, other]}))
+    made = all_tables(results._replace(spec={**results.spec, "published": [entry, other]}))
     first, second = made["published"].rows
     assert first[:2] == (best.params["init"], best.number)
     assert 0.02 in first
@@ -635,12 +671,93 @@ def test_what_breaks_a_constraint_is_not_ranked_and_says_so(results: StudyResult
     best = results.ranked()[0]
     bound = {"constraints": {"kid": best.metrics["kid"] - 1e-6}}
     bounded = results._replace(spec={**results.spec, **bound})
-    assert render.all_tables(bounded)["best"].rows == []
-    reasons = [str(row[-1]) for row in render.all_tables(bounded)["troubles"].rows]
+    assert all_tables(bounded)["best"].rows == []
+    reasons = [str(row[-1]) for row in all_tables(bounded)["troubles"].rows]
     assert sum(reason.startswith("KID ") and " exceeds " in reason for reason in reasons) >= 1
 
 
 def test_metrics_of_a_rung_are_no_columns(results: StudyResults) -> None:
     trials = [t._replace(metrics={**t.metrics, "kid_n64": 1.0}) for t in results.trials]
-    made = render.all_tables(results._replace(trials=trials))
+    made = all_tables(results._replace(trials=trials))
     assert "kid_n64" not in [column.key for column in made["measures"].header]
+
+
+# --- sections ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy_section() -> Iterator[sections.Section]:
+    """What another package's section may be: text, a table and a figure that it drew itself."""
+
+    def build(results: StudyResults, context: sections.Context) -> list[Block]:
+        header = [words("seed_use", "use of seeds"), numbers("count")]
+        drawn = shapes.Drawn(b"<svg xmlns='http://www.w3.org/2000/svg'/>", png(4, 4, 0))
+        return [
+            Paragraph(f"{results.name} & its seeds."),
+            Table("seeds", "Seeds of the study.", header, [("drawn", 3)], bold=0),
+            Figure("dots", "Seeds, drawn elsewhere.", drawn),
+            Attachment(Table("aside", "Not shown.", header, [("kept", 4)])),
+        ]
+
+    yield sections.SECTIONS.add(sections.Section("seeds", "What the seeds were", build))
+    sections.SECTIONS.remove("seeds")
+
+
+def test_a_section_is_one_record(toy_section: sections.Section, tmp_path: Path) -> None:
+    """Its heading, text, table and figure are in the page, the Markdown file and the folders."""
+    page = render.write(study(), no_pictures, tmp_path / "r")
+    html, markdown = (
+        (tmp_path / "r" / name).read_text(encoding="utf-8") for name in ("index.html", "report.md")
+    )
+    assert page == tmp_path / "r" / "index.html"
+    assert f"<h2>{toy_section.title}</h2>" in html
+    assert f"## {toy_section.title}\n" in markdown
+    assert "<p>fashion-start &amp; its seeds.</p>" in html
+    assert '<tr class="first"><td class="left">drawn</td><td>3</td></tr>' in html
+    assert "<b>Table 6.</b> Seeds of the study." in html  # after the five of our first sections
+    assert "<b>Figure 5.</b> Seeds, drawn elsewhere." in html
+    assert "| drawn | 3 |" in markdown
+    assert "![Seeds, drawn elsewhere.](figures/dots.png)" in markdown
+    assert "Not shown." not in html + markdown
+    assert (tmp_path / "r/tables/seeds.csv").read_text() == "seed_use,count\ndrawn,3\n"
+    assert (tmp_path / "r/tables/aside.csv").read_text() == "seed_use,count\nkept,4\n"
+    written = set(files(tmp_path / "r"))
+    assert {"tables/seeds.tex", "figures/dots.svg", "figures/dots.png"} <= written
+
+
+def test_sections_of_others_come_before_the_last_of_ours(toy_section: sections.Section) -> None:
+    titles = [each.title for each in sections.built(study(), sections.Context(no_pictures))]
+    assert titles == [
+        "The best configurations",
+        "What each knob does",
+        "What it costs",
+        "What it looks like",
+        "What is not ranked, and why",
+        "What the seeds were",
+        "How this was measured",
+    ]
+
+
+def test_a_section_without_blocks_has_no_heading(tmp_path: Path) -> None:
+    section = sections.SECTIONS.add(sections.Section("void", "Nothing here", lambda *_: None))
+    try:
+        html = render.write(empty(), no_pictures, tmp_path / "r").read_text(encoding="utf-8")
+    finally:
+        sections.SECTIONS.remove("void")
+    assert section.title not in html
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([Table("best", "", [words("a")], [])], "two report sections write tables/best: rename"),
+        (["text"], "report section 'bad' returns 'text', which is no block; blocks are Table,"),
+    ],
+)
+def test_a_wrong_section_is_an_error(blocks: list[Block], message: str) -> None:
+    sections.SECTIONS.add(sections.Section("bad", "Bad", lambda *_: blocks))
+    try:
+        with pytest.raises(UserError, match=message):
+            sections.built(empty(), sections.Context(no_pictures))
+    finally:
+        sections.SECTIONS.remove("bad")

@@ -1,0 +1,72 @@
+"""StudyResults -> the pictures that cells stored, with captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ablate.report.answer import measured
+from ablate.report.blocks import Picture, Pictures
+from ablate.report.names import trial_name
+from ablate.report.tables import contenders, ranking, searched_for_copies, varied
+from ablate.results import NEIGHBOURS, SAMPLES, TRAJECTORY, StudyResults, Trial
+
+Fetch = Callable[[str, str], Path]
+"""(run id, artifact) -> a local file; FileNotFoundError where there is none."""
+
+NEAREST = (
+    "The samples nearest to the training set, nearest first; each is followed by its nearest "
+    "training images where these were on the machine."
+)
+
+
+def gallery(results: StudyResults) -> list[tuple[str, Trial]]:
+    """(role, trial) to show: the best, the oracle if it is better still, and the worst."""
+    ranked, field = ranking(results), contenders(results)
+    roles = [("best", field[:1]), ("oracle", ranked[:1]), ("worst", ranked[-1:])]
+    chosen: dict[int, tuple[str, Trial]] = {}
+    for role, picked in roles:
+        for trial in picked:
+            chosen.setdefault(trial.number, (role, trial))
+    return list(chosen.values())
+
+
+def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
+    """Sample grids and trajectory strips of the gallery, and the best trial's samples beside their
+    nearest training images if the study searched for copies; from each trial's first seed."""
+    trials = gallery(results)
+    if not trials:
+        return []
+
+    def of(artifact: str, chosen: list[tuple[str, Trial]], remark: str = "") -> list[Picture]:
+        return [
+            Picture(
+                Path(artifact).stem,
+                role,
+                _caption(results, role, trial) + remark,
+                _fetched(fetch, trial, artifact),
+            )
+            for role, trial in chosen
+        ]
+
+    found = [
+        Pictures("Samples", of(SAMPLES, trials)),
+        Pictures("From noise to image", of(TRAJECTORY, trials), strips=True),
+    ]
+    if searched_for_copies(results):
+        nearest = of(NEIGHBOURS, trials[:1], f" {NEAREST}")
+        found.append(Pictures("Beside the training images", nearest, strips=True))
+    return found
+
+
+def _caption(results: StudyResults, role: str, trial: Trial) -> str:
+    """Best, trial 7: adls, class-average; KID 0.042 ± 0.017 (…)."""
+    name = trial_name(results, trial, varied(results))
+    return f"{role.capitalize()}, {name}; {measured(results, trial)}."
+
+
+def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:
+    try:
+        return fetch(trial.cells[0].run_id, artifact).read_bytes() if trial.cells else None
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,194 @@
+"""The sections of a report by name. A new one is a function and one record here.
+
+A section's `build` turns a study's results into blocks (see `blocks`): tables, figures, pictures
+and text. The page, the Markdown file and the folders of tables and figures follow from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ablate.core.errors import UserError
+from ablate.core.registry import Registry
+from ablate.report import answer, effects, figures, tables
+from ablate.report.blocks import (
+    BLOCKS,
+    Attachment,
+    Block,
+    Details,
+    Figure,
+    Legend,
+    Table,
+    figures_in,
+    pictures_in,
+    tables_in,
+)
+from ablate.report.gallery import Fetch, pictures
+from ablate.report.names import LEAK, LEGEND, knob_name, metric_name, shown, text
+from ablate.report.shapes import Shape
+from ablate.results import StudyResults
+
+
+class Context(NamedTuple):
+    """What a section may need beside the results."""
+
+    fetch: Fetch  # reads artifacts
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading of the report and the function that makes what stands below it.
+
+    build: `(results, context) -> blocks`. A section without a visible block is left out; tables
+        and figures are written to the report's folders in any case.
+    """
+
+    name: str
+    title: str
+    build: Callable[[StudyResults, Context], Sequence[Block] | None]
+
+
+class Built(NamedTuple):
+    """A section of one study's report."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+def built(results: StudyResults, context: Context) -> list[Built]:
+    """All sections in order: ours, those of other packages, then how it was measured."""
+    names = [name for name in SECTIONS if name != LAST]
+    sections = [SECTIONS[name] for name in [*names, LAST]]
+    made = [Built(each.title, _blocks(each, results, context)) for each in sections]
+    _require_distinct_names([block for section in made for block in section.blocks])
+    return made
+
+
+def _blocks(section: Section, results: StudyResults, context: Context) -> Sequence[Block]:
+    blocks = section.build(results, context) or []
+    for block in blocks:
+        if not isinstance(block, BLOCKS):
+            raise UserError(
+                f"report section {section.name!r} returns {block!r:.60}, which is no block; "
+                f"blocks are {', '.join(kind.__name__ for kind in BLOCKS)}"
+            )
+    return blocks
+
+
+def _require_distinct_names(blocks: list[Block]) -> None:
+    """Refuse two tables, or two figures, that would be written to the same file."""
+    files = [f"tables/{table.name}" for table in tables_in(blocks)]
+    files += [f"figures/{figure.name}" for figure in figures_in(blocks)]
+    files += [f"figures/{picture.name}" for picture in pictures_in(blocks)]
+    twice = [name for name, count in Counter(files).items() if count > 1]
+    if twice:
+        raise UserError(f"two report sections write {twice[0]}: rename one of the two")
+
+
+def best(results: StudyResults, context: Context) -> list[Block]:
+    """The ranking and everything measured on its first configurations."""
+    what = "of the best configurations; dashed: baselines"
+    blocks: list[Block] = [tables.best(results), legend(results)]
+    blocks += _figure(results, "best", figures.ladder(results), what)
+    if results.published:
+        blocks.append(tables.published(results))
+    others = [tables.measures(results)]
+    if tables.searched_for_copies(results):
+        others.append(tables.neighbours(results))
+    blocks += _if_complete(results, others)
+    return [
+        *blocks,
+        Details("Every trial", tables.trials(results)),
+        Attachment(tables.baselines(results)),
+    ]
+
+
+def knobs(results: StudyResults, context: Context) -> list[Block]:
+    """The effect of each knob on the first objective."""
+    what = "by choice, a point per trial; upright: the mean of a choice"
+    blocks: list[Block] = []
+    crosses = " Crosses: pruned, at their last value." if tables.pruned_trials(results) else ""
+    blocks += _figure(results, "choices", figures.choices(results), what, crosses)
+    what = "against each numeric knob, a point per trial"
+    blocks += _figure(results, "sweeps", figures.sweeps(results), what, crosses)
+    made = [effects.effects(results)]
+    if results.importance:
+        made.append(tables.importance(results))
+    return [*blocks, *_if_complete(results, [*made, effects.value_means(results)])]
+
+
+def cost(results: StudyResults, context: Context) -> list[Block]:
+    """The first objective against cost and against the second objective."""
+    what = "against what a sample costs; dashed: baselines"
+    blocks: list[Block] = [*_figure(results, "cost", figures.against_cost(results), what)]
+    what = "against the second objective, with the Pareto front"
+    blocks += _figure(results, "pareto", figures.tradeoff(results), what)
+    if len(results.objectives) > 1:
+        blocks += _if_complete(results, [tables.pareto(results)])
+    return blocks
+
+
+def looks(results: StudyResults, context: Context) -> list[Block]:
+    """Samples and trajectories of the best and the worst trial."""
+    return [*pictures(results, context.fetch)]
+
+
+def unranked(results: StudyResults, context: Context) -> list[Block]:
+    """Trials without a place in the ranking."""
+    return [tables.troubles(results)]
+
+
+def measurement(results: StudyResults, context: Context) -> list[Block]:
+    """What it takes to measure this again."""
+    return [tables.protocols(results), tables.provenance(results)]
+
+
+def legend(results: StudyResults) -> Legend:
+    """What the knobs mean, and which were kept fixed."""
+    fixed = tables.fixed(results)
+    return Legend(
+        {knob_name(k): LEGEND[k] for k in [*tables.varied(results), *fixed] if k in LEGEND},
+        {knob_name(k): text(shown(results, value)) for k, value in fixed.items()},
+        frozenset(knob_name(k) for k in fixed if any(k not in t.params for t in results.trials)),
+        any(results.leaks(trial) for trial in results.trials),
+    )
+
+
+def _figure(
+    results: StudyResults, name: str, data: Shape | None, what: str, remark: str = ""
+) -> list[Figure]:
+    """The figure with a caption that explains its dots, if there is anything to draw."""
+    if data is None:
+        return []
+    metric = metric_name(results, results.objectives[0].metric)
+    bars = answer.ONE_SEED if answer.single_seed(results) else "bars: 95 % intervals over seeds"
+    leaks = any(results.leaks(trial) for trial in results.trials)
+    dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaks
+    return [Figure(name, f"{metric} {what}; {dots}.{remark}", data)]
+
+
+def _if_complete(results: StudyResults, made: list[Table]) -> list[Block]:
+    """Tables of complete trials: shown only if there is one."""
+    complete = bool(tables.ranking(results))
+    return [table if complete else Attachment(table) for table in made]
+
+
+LAST = "measurement"
+"""The section after all others, also after those of other packages."""
+
+SECTIONS: Registry[Section] = Registry(
+    "report section",
+    "ablate.report_sections",
+    Section,
+    [
+        Section("best", "The best configurations", best),
+        Section("knobs", "What each knob does", knobs),
+        Section("cost", "What it costs", cost),
+        Section("looks", "What it looks like", looks),
+        Section("unranked", "What is not ranked, and why", unranked),
+        Section(LAST, "How this was measured", measurement),
+    ],
+)

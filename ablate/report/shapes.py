@@ -1,0 +1,102 @@
+"""What a figure shows, as data: `figures` makes it, `plots` draws it, tests read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ablate.report.names import Estimate
+
+WIDE = 10
+"""A positive axis that spans more than this factor is logarithmic."""
+
+
+class Dot(NamedTuple):
+    """One trial in a figure."""
+
+    trial: int
+    label: str
+    x: float
+    y: Estimate
+    best: bool = False
+    leaks: bool = False
+    pruned: bool = False  # before its last sample
+
+
+class Baseline(NamedTuple):
+    """A line across the figure."""
+
+    label: str
+    value: float
+
+
+class Axis(NamedTuple):
+    """The label of an axis and whether it is logarithmic."""
+
+    label: str
+    log: bool = False
+
+
+class Ladder(NamedTuple):
+    """The best trials, one to a line, best on top; x counts the lines."""
+
+    axis: Axis
+    dots: list[Dot]
+    near: list[Baseline]
+    far: list[Baseline]  # off the scale: named, not drawn
+
+
+class Panel(NamedTuple):
+    """One knob against the objective. Kinds stand at 0, 1, … of x, best mean first; those without a
+    complete trial come last and have none."""
+
+    axis: Axis
+    dots: list[Dot]
+    kinds: Sequence[str] = ()
+    means: Sequence[float] = ()
+
+    def ticks(self) -> list[float]:
+        """A tick at each value, where these are few and stand clear of each other; else none."""
+        values = sorted({dot.x for dot in self.dots})
+        clear = 0.15 * (values[-1] - values[0])
+        close = any(high - low < clear for low, high in pairwise(values))
+        return [] if len(values) > 5 or close else values
+
+
+class Panels(NamedTuple):
+    """Several knobs against the same objective."""
+
+    axis: Axis  # the objective's
+    panels: list[Panel]
+
+
+class Scatter(NamedTuple):
+    """Objective against cost, or two objectives with their Pareto front."""
+
+    x: Axis
+    y: Axis
+    dots: list[Dot]
+    near: list[Baseline]
+    front: list[tuple[float, float]]
+
+
+class Drawn(NamedTuple):
+    """A figure as images, already drawn: for shapes that `plots` does not know."""
+
+    svg: bytes
+    png: bytes
+
+
+Shape = Ladder | Panels | Scatter | Drawn
+
+
+def is_wide(values: Iterable[float]) -> bool:
+    """Whether all values are positive and span more than a factor WIDE."""
+    values = list(values)
+    return bool(values) and min(values) > 0 and max(values) / min(values) > WIDE
+
+
+def axis(label: str, values: Iterable[float]) -> Axis:
+    """An axis that shows these values, logarithmic if they span a wide range."""
+    return Axis(label, is_wide(values))
