@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from ablate.report.tables import varied
+from ablate.report.knobs import varied
 from ablate.results import StudyResults, Trial
 
 if TYPE_CHECKING:

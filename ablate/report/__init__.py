@@ -1,4 +1,4 @@
-"""What a study found, told: StudyResults -> tables and plots -> one page, Markdown, CSV, LaTeX.
+"""Reports: StudyResults -> sections of tables, figures and text -> a page, Markdown, CSV, LaTeX.
 
-Reads plain records only: no torch, Optuna, MLflow or Typer in here.
+Reads results only: no torch, Optuna, MLflow or Typer in here.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ablate.report.knobs import varied
 from ablate.report.names import (
     Estimate,
     better,
@@ -14,7 +15,7 @@ from ablate.report.names import (
     text,
     trial_name,
 )
-from ablate.report.tables import contenders, front, ranking, varied
+from ablate.report.ranking import contenders, front, ranking
 from ablate.results import INTERVAL, StudyResults, Trial, summarise
 
 ONE_SEED = "one seed: no interval"

@@ -9,8 +9,18 @@ from typing import NamedTuple
 from scipy.stats import spearmanr
 
 from ablate.report.blocks import Row, Table, numbers, words
-from ablate.report.names import Estimate, Item, estimate, knob_name, metric_name, shown, text
-from ablate.report.tables import is_scale, knob_values, ranking, varied
+from ablate.report.knobs import is_scale, knob_values, varied
+from ablate.report.names import (
+    Estimate,
+    Item,
+    estimate,
+    in_order,
+    knob_name,
+    metric_name,
+    shown,
+    text,
+)
+from ablate.report.ranking import ranking
 from ablate.results import StudyResults, Trial, Value
 
 FEW = 6
@@ -95,19 +105,38 @@ def value_means(results: StudyResults) -> Table:
     name = metric_name(results, metric)
     header = [words("knob"), words("value"), numbers("trials"), numbers("diverged")]
     header += [numbers("mean", f"mean {name}"), numbers("best", f"best {name}")]
-    rows: list[Row] = [
-        (
-            *(knob_name(knob), shown(results, g.value), len(g.ranked), g.diverged),
-            *(_mean(g), _best(g, metric)),
-        )
-        for knob in varied(results)
-        for g in by_value(results, knob)
-    ]
+    rows: list[Row] = []
+    for knob in varied(results):
+        for g in by_value(results, knob):
+            head = (knob_name(knob), shown(results, g.value), len(g.ranked), g.diverged)
+            rows.append((*head, _mean(g), _best(g, metric)))
     caption = (
         f"{name} at each value, the best of a knob first. Trials that diverged are in no mean: "
         f"a value that loses many looks better than it is."
     )
     return Table("values", caption, header, rows, grouped=True)
+
+
+def importance(results: StudyResults) -> Table:
+    """Each knob's share of what moves each objective, by Optuna's evaluators."""
+    header, columns = [words("knob")], []
+    for metric, methods in results.importance.items():
+        for method, shares in methods.items():
+            label = f"{metric_name(results, metric)}, {method}"
+            header.append(numbers(f"{metric}_{method}", label))
+            columns.append(shares)
+    knobs = in_order({knob for shares in columns for knob in shares})
+    rows: list[Row] = [
+        (knob_name(knob), *(round(s[knob], 3) if knob in s else None for s in columns))
+        for knob in knobs
+    ]
+    caption = (
+        "Importance of the knobs that can be separated: the share of an objective's variation "
+        "that each explains (fANOVA, where all trials have the same knobs), or of what separates "
+        "the best tenth, or the best five, from the rest (PED-ANOVA). Pruned trials count with "
+        "their last value."
+    )
+    return Table("importance", caption, header, rows)
 
 
 def spearman(pairs: list[tuple[float, float]]) -> float | None:

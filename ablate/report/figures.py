@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ablate.report.effects import by_value
+from ablate.report.knobs import is_scale, knob_values, varied
 from ablate.report.names import (
     Estimate,
     better,
@@ -16,16 +17,8 @@ from ablate.report.names import (
     shown,
     text,
 )
+from ablate.report.ranking import contenders, front, pruned_trials, ranking
 from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter, axis
-from ablate.report.tables import (
-    contenders,
-    front,
-    is_scale,
-    knob_values,
-    pruned_trials,
-    ranking,
-    varied,
-)
 from ablate.results import StudyResults, Trial
 
 

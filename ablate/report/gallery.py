@@ -7,8 +7,10 @@ from pathlib import Path
 
 from ablate.report.answer import measured
 from ablate.report.blocks import Picture, Pictures
+from ablate.report.columns import searched_for_copies
+from ablate.report.knobs import varied
 from ablate.report.names import trial_name
-from ablate.report.tables import contenders, ranking, searched_for_copies, varied
+from ablate.report.ranking import contenders, ranking
 from ablate.results import NEIGHBOURS, SAMPLES, TRAJECTORY, StudyResults, Trial
 
 Fetch = Callable[[str, str], Path]

@@ -14,17 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from ablate.report.names import number
-from ablate.report.shapes import (
-    Axis,
-    Baseline,
-    Dot,
-    Drawn,
-    Ladder,
-    Panel,
-    Panels,
-    Scatter,
-    Shape,
-)
+from ablate.report.shapes import Axis, Dot, Drawn, Ladder, Panel, Panels, Scatter, Shape
 
 INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
 COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
@@ -85,13 +75,13 @@ def draw_ladder(data: Ladder) -> Figure:
     _points(ax, data.dots, [dot.x for dot in data.dots], across=True)
     ax.set_yticks([dot.x for dot in data.dots], [dot.label for dot in data.dots])
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
-    beyond = "; ".join(map(_named, data.far))
+    beyond = "; ".join(line.text for line in data.far)
     _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
     _bare(ax)
     for row, line in enumerate(data.near):
         ax.axvline(line.value, **DASHED)
         shift = (0, 3 + 11 * row)  # a row to each: baselines may stand close together
-        _note(ax, _named(line), (line.value, 1), shift, ("data", "axes fraction"), "center")
+        _note(ax, line.text, (line.value, 1), shift, ("data", "axes fraction"), "center")
     return figure
 
 
@@ -156,7 +146,7 @@ def draw_scatter(data: Scatter) -> Figure:
     _draw_front(ax, data)
     for line in data.near:
         ax.axhline(line.value, **DASHED)
-        _note(ax, _named(line), (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
+        _note(ax, line.text, (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
     if any(labels):
         lines = -(-len(labels) // ABREAST)
         ax.legend(
@@ -227,10 +217,6 @@ def _dot_style(
     if pruned:
         style |= {"fmt": "x", "color": QUIET, "markersize": 4, "zorder": 2}
     return style
-
-
-def _named(line: Baseline) -> str:
-    return f"{line.label} {number(line.value)}"
 
 
 def _scale(ax: Axes, which: str, axis: Axis, remark: str = "") -> None:

@@ -20,14 +20,18 @@ from ablate.report.blocks import (
     Block,
     Details,
     Figure,
-    Legend,
     Table,
     figures_in,
     pictures_in,
     tables_in,
 )
+from ablate.report.columns import searched_for_copies
 from ablate.report.gallery import Fetch, pictures
-from ablate.report.names import LEAK, LEGEND, knob_name, metric_name, shown, text
+from ablate.report.knobs import legend
+from ablate.report.measurement import protocols, provenance
+from ablate.report.names import LEAK, metric_name
+from ablate.report.published import published
+from ablate.report.ranking import pruned_trials, ranking
 from ablate.report.shapes import Shape
 from ablate.results import StudyResults
 
@@ -94,9 +98,9 @@ def best(results: StudyResults, context: Context) -> list[Block]:
     blocks: list[Block] = [tables.best(results), legend(results)]
     blocks += _figure(results, "best", figures.ladder(results), what)
     if results.published:
-        blocks.append(tables.published(results))
+        blocks.append(published(results))
     others = [tables.measures(results)]
-    if tables.searched_for_copies(results):
+    if searched_for_copies(results):
         others.append(tables.neighbours(results))
     blocks += _if_complete(results, others)
     return [
@@ -110,13 +114,13 @@ def knobs(results: StudyResults, context: Context) -> list[Block]:
     """The effect of each knob on the first objective."""
     what = "by choice, a point per trial; upright: the mean of a choice"
     blocks: list[Block] = []
-    crosses = " Crosses: pruned, at their last value." if tables.pruned_trials(results) else ""
+    crosses = " Crosses: pruned, at their last value." if pruned_trials(results) else ""
     blocks += _figure(results, "choices", figures.choices(results), what, crosses)
     what = "against each numeric knob, a point per trial"
     blocks += _figure(results, "sweeps", figures.sweeps(results), what, crosses)
     made = [effects.effects(results)]
     if results.importance:
-        made.append(tables.importance(results))
+        made.append(effects.importance(results))
     return [*blocks, *_if_complete(results, [*made, effects.value_means(results)])]
 
 
@@ -143,18 +147,7 @@ def unranked(results: StudyResults, context: Context) -> list[Block]:
 
 def measurement(results: StudyResults, context: Context) -> list[Block]:
     """What it takes to measure this again."""
-    return [tables.protocols(results), tables.provenance(results)]
-
-
-def legend(results: StudyResults) -> Legend:
-    """What the knobs mean, and which were kept fixed."""
-    fixed = tables.fixed(results)
-    return Legend(
-        {knob_name(k): LEGEND[k] for k in [*tables.varied(results), *fixed] if k in LEGEND},
-        {knob_name(k): text(shown(results, value)) for k, value in fixed.items()},
-        frozenset(knob_name(k) for k in fixed if any(k not in t.params for t in results.trials)),
-        any(results.leaks(trial) for trial in results.trials),
-    )
+    return [protocols(results), provenance(results)]
 
 
 def _figure(
@@ -172,7 +165,7 @@ def _figure(
 
 def _if_complete(results: StudyResults, made: list[Table]) -> list[Block]:
     """Tables of complete trials: shown only if there is one."""
-    complete = bool(tables.ranking(results))
+    complete = bool(ranking(results))
     return [table if complete else Attachment(table) for table in made]
 
 

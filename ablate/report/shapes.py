@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ablate.report.names import Estimate
+from ablate.report.names import Estimate, number
 
 WIDE = 10
 """A positive axis that spans more than this factor is logarithmic."""
@@ -29,6 +29,11 @@ class Baseline(NamedTuple):
 
     label: str
     value: float
+
+    @property
+    def text(self) -> str:
+        """held-out images 0.0008"""
+        return f"{self.label} {number(self.value)}"
 
 
 class Axis(NamedTuple):

@@ -20,6 +20,9 @@ from ablate.report import (
     figures,
     formats,
     gallery,
+    knobs,
+    measurement,
+    ranking,
     render,
     sections,
     shapes,
@@ -131,7 +134,7 @@ def test_knobs_near_one_keep_their_distance_from_it() -> None:
 
 
 def test_names_are_the_papers(results: StudyResults) -> None:
-    assert configuration(results, results.trials[5], tables.varied(results)) == (
+    assert configuration(results, results.trials[5], knobs.varied(results)) == (
         "adls-consistent, class-gaussian, χ = 0.999, r = 1, L = 2, n = 1, levels = 40"
     )
     assert [metric_name(results, m) for m in ("fid", "flip_rate")] == ["FID", "flip rate"]
@@ -146,7 +149,7 @@ def test_labels_and_leaks_are_the_studys(results: StudyResults) -> None:
     assert metric_name(other, "nn_pixel_c_t") == "NN pixel C_T"
     assert tables.best(other).header[9].label == "kernel distance ↓"
     assert "the best by kernel distance" in answer.answer(other)[0]
-    assert [t.number for t in tables.contenders(other)[:2]] == [9, 13]
+    assert [t.number for t in ranking.contenders(other)[:2]] == [9, 13]
     assert configuration(other, results.trials[2], ["L"]) == "L = 1, leaks data"
     assert configuration(other, results.trials[9], ["init"]) == "forward-data"
 
@@ -178,12 +181,12 @@ def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
     assert kid == pytest.approx((0.0094, HALF * 0.0003))
     # Heun on 10 levels: two evaluations on each of 8 steps, one on the last
     assert column(table, "nfe")[0] == Estimate(17.0, 0.0)
-    assert tables.fixed(results) == {"sigma": 0.8}
+    assert knobs.fixed(results) == {"sigma": 0.8}
 
 
 def test_a_value_that_some_trials_lack_is_not_said_to_be_everybodys(results: StudyResults) -> None:
     capped = results.trials[0]._replace(params={**results.trials[0].params, "cap": 0.03})
-    legend = sections.legend(results._replace(trials=[capped, *results.trials[1:]]))
+    legend = knobs.legend(results._replace(trials=[capped, *results.trials[1:]]))
     assert set(legend.fixed) == {"σ", "cap"}
     assert legend.partial == {"cap"}
 
@@ -223,13 +226,13 @@ def test_troubles_are_named_with_their_reason_and_running_trials_are_none(
 def test_a_complete_trial_without_a_finite_objective_is_not_ranked(results: StudyResults) -> None:
     broken = trial(18, {"sampler": "adls"}, [{"kid": float("nan")}])
     changed = results._replace(trials=[broken, *results.trials])
-    assert [t.number for t in tables.ranking(changed)[:2]] == [9, 13]
+    assert [t.number for t in ranking.ranking(changed)[:2]] == [9, 13]
     assert 18 in column(tables.troubles(changed), "trial")
 
 
 def test_maximised_objectives_rank_the_other_way(results: StudyResults) -> None:
     flipped = results._replace(objectives=[Objective("kid", "maximize")])
-    assert tables.ranking(flipped)[0].number == 2
+    assert ranking.ranking(flipped)[0].number == 2
     assert tables.best(flipped).header[9].label == "KID ↑"
     assert "better than class-gaussian" not in " ".join(answer.answer(flipped))
 
@@ -248,13 +251,13 @@ def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
 def test_the_pareto_front_leaves_oracles_out() -> None:
     # trial 9 leaks and would beat all; 13 has the least KID of the others, 7 the least NFE
     results = two_objectives()
-    assert [t.number for t in tables.front(results)] == [13, 7]
+    assert [t.number for t in ranking.front(results)] == [13, 7]
     assert column(tables.pareto(results), "rank") == [2, 4]
 
 
 def test_metrics_measured_alike_share_a_column(results: StudyResults) -> None:
     alike = dict.fromkeys(("fid", "recall"), results.protocols["fid"])
-    table = tables.protocols(results._replace(protocols={**results.protocols, **alike}))
+    table = measurement.protocols(results._replace(protocols={**results.protocols, **alike}))
     assert [column.label for column in table.header] == ["", "KID", "FID, recall"]
 
 
@@ -278,10 +281,10 @@ def test_the_best_ones_neighbours_are_shown(results: StudyResults, tmp_path: Pat
 
 
 def test_protocols_and_provenance(results: StudyResults) -> None:
-    table = tables.protocols(results)
+    table = measurement.protocols(results)
     assert ("reference count", 10000, 10000) in table.rows
     assert table.rows[-1] == ("subsets", "100 of 500", None)
-    made = dict(tables.provenance(results).rows)
+    made = dict(measurement.provenance(results).rows)
     assert made["hash of the resolved study"] == "b7e2d1c04a9f"
     assert made["commit"] == "0f3c2a9"
     assert made["objectives"] == "KID ↓"
@@ -352,7 +355,7 @@ def test_a_clear_winner_is_called_one(results: StudyResults) -> None:
     field = [t for t in results.trials if t.number in (0, 3)]
     said = " ".join(answer.answer(results._replace(trials=field)))
     assert "has an interval that does not overlap" in said
-    assert answer.tied(tables.ranking(results._replace(trials=field)), "kid") == 1
+    assert answer.tied(ranking.ranking(results._replace(trials=field)), "kid") == 1
 
 
 def test_a_baseline_inside_the_interval_is_no_win(results: StudyResults) -> None:
@@ -419,9 +422,9 @@ def test_panels_hold_every_varied_knob_once(results: StudyResults) -> None:
 
 
 def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> None:
-    knobs = {**results.trials[0].params, "init": "gaussian", "chi": 0.99}
+    settings = {**results.trials[0].params, "init": "gaussian", "chi": 0.99}
     partial = {"kid_n64": 0.9, "kid_n128": 0.5, "fid_n128": 9.0}
-    pruned = lost(20, "pruned", knobs, "worse")._replace(metrics=partial)
+    pruned = lost(20, "pruned", settings, "worse")._replace(metrics=partial)
     shown = results._replace(trials=[*results.trials, pruned])
     kinds, sweeps = figures.choices(shown), figures.sweeps(shown)
     assert kinds is not None
@@ -655,7 +658,7 @@ def test_importance_has_a_table_where_it_is_known(results: StudyResults) -> None
 
 
 def test_what_others_published_stands_beside_ours(results: StudyResults) -> None:
-    best = tables.contenders(results)[0]
+    best = ranking.contenders(results)[0]
     entry = {"knobs": {"init": best.params["init"]}, "metrics": {"fid": 21.2, "kid": 0.02}}
     other = {"knobs": {"init": "none of ours"}, "metrics": {"kid": 0.03}}
     made = all_tables(results._replace(spec={**results.spec, "published": [entry, other]}))

@@ -1,0 +1,45 @@
+"""StudyResults -> which knobs a study varied, which it kept fixed, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ablate.report.blocks import Legend
+from ablate.report.names import LEGEND, in_order, knob_name, shown, text
+from ablate.results import StudyResults, Trial, Value
+
+
+def knob_values(trials: Iterable[Trial], knob: str) -> list[Value]:
+    """The distinct values of a knob, in order; numbers before words."""
+    values = {t.params[knob] for t in trials if knob in t.params}
+    return sorted(values, key=lambda v: (isinstance(v, str), v))
+
+
+def is_scale(values: list[Value]) -> bool:
+    """Whether these are numbers, not names."""
+    return not any(isinstance(value, str) for value in values)
+
+
+def varied(results: StudyResults) -> list[str]:
+    """The knobs that took more than one value; delta only where r does not say it all."""
+    knobs = in_order({knob for t in results.trials for knob in t.params})
+    several = [knob for knob in knobs if len(knob_values(results.trials, knob)) > 1]
+    return [knob for knob in several if knob != "delta" or "r" not in several]
+
+
+def fixed(results: StudyResults) -> dict[str, Value]:
+    """The knobs that took one value, with it."""
+    knobs = in_order({knob for t in results.trials for knob in t.params})
+    values = {knob: knob_values(results.trials, knob) for knob in knobs}
+    return {knob: found[0] for knob, found in values.items() if len(found) == 1}
+
+
+def legend(results: StudyResults) -> Legend:
+    """What the knobs mean, and which were kept fixed."""
+    constant = fixed(results)
+    return Legend(
+        {knob_name(k): LEGEND[k] for k in [*varied(results), *constant] if k in LEGEND},
+        {knob_name(k): text(shown(results, value)) for k, value in constant.items()},
+        frozenset(knob_name(k) for k in constant if any(k not in t.params for t in results.trials)),
+        any(results.leaks(trial) for trial in results.trials),
+    )

@@ -1,0 +1,52 @@
+"""StudyResults -> which trials are ranked, and in which order."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ablate.report.names import Estimate
+from ablate.results import StudyResults, Trial
+
+OF_A_RUNG = re.compile(r"(.+)_n(\d+)$")
+"""Metrics that a trial had before its last sample was drawn: (metric, samples)."""
+
+
+def ranking(results: StudyResults) -> list[Trial]:
+    """Complete trials with a finite first objective, best first. The one place that ranks."""
+    metric = results.objectives[0].metric
+    finite = [t for t in results.trials if math.isfinite(t.metrics.get(metric, math.nan))]
+    return results._replace(trials=finite).ranked()
+
+
+def contenders(results: StudyResults) -> list[Trial]:
+    """The ranking without the trials that start from training images, if that leaves any."""
+    ranked = ranking(results)
+    return [trial for trial in ranked if not results.leaks(trial)] or ranked
+
+
+def pruned_trials(results: StudyResults) -> list[tuple[Trial, Estimate]]:
+    """Pruned trials with the last value of their first objective."""
+    metric = results.objectives[0].metric
+    found = []
+    for trial in results.trials:
+        looks = [m for name in trial.metrics if (m := OF_A_RUNG.match(name)) and m[1] == metric]
+        if trial.state == "pruned" and looks:
+            last = max(looks, key=lambda look: int(look[2]))[0]
+            found.append((trial, Estimate(trial.metrics[last], trial.intervals.get(last))))
+    return found
+
+
+def front(results: StudyResults) -> list[Trial]:
+    """The contenders that no other beats on one objective without losing on another."""
+    goals = results.objectives
+    measured = [t for t in contenders(results) if all(goal.metric in t.metrics for goal in goals)]
+    costs = {t.number: tuple(g.sign * t.metrics[g.metric] for g in goals) for t in measured}
+
+    def beaten(cost: tuple[float, ...]) -> bool:
+        return any(
+            other != cost and all(a <= b for a, b in zip(other, cost, strict=True))
+            for other in costs.values()
+        )
+
+    return [t for t in measured if not beaten(costs[t.number])]
