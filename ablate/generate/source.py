@@ -1,4 +1,4 @@
-"""What samples start from, for a bundle; and whether its network knows the noise levels asked for."""
+"""What samples start from, and whether a network knows the noise levels that they ask for."""
 
 from __future__ import annotations
 

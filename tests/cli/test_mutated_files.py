@@ -65,7 +65,7 @@ def mutated(changes: list[tuple[tuple[str, ...], str, Any, str]]) -> dict[str, A
     text = _toml(BASE)
     tables = tomllib.loads(text)
     for place, what, value, name in changes:
-        table = tables
+        table: Any = tables
         for key in place[:-1]:
             table = table.get(key, {}) if isinstance(table, dict) else {}
         if not isinstance(table, dict):
