@@ -1,4 +1,4 @@
-"""The application itself: its options, and how it ends."""
+"""The application: its options, and its exit codes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def options(
 
 
 def safetensors(out: Path) -> Path:
-    """A file to write, as --out says it."""
+    """The file of --out, checked."""
     if out.suffix != ".safetensors":
         raise UserError(f"--out {out}: must end in .safetensors")
     return out
@@ -53,7 +53,7 @@ INTERRUPTED = 130
 
 
 def _terminate(*_: object) -> NoReturn:
-    """SIGTERM is handled as Ctrl-C is: what is open is closed."""
+    """Handle SIGTERM like Ctrl-C, so that open runs are closed."""
     raise KeyboardInterrupt
 
 

@@ -47,7 +47,7 @@ def print_json(value: object) -> None:
 
 
 def print_results(record: StudyResults) -> None:
-    """Best first, then the rest; only the knobs that vary."""
+    """Print the ranked trials, best first, then the others; only knobs that vary are shown."""
     ranked = record.ranked()
     rest = [trial for trial in record.trials if trial not in ranked]
     knobs = varied(record)
@@ -77,7 +77,7 @@ def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def print_study(study: Study, which: str) -> None:
-    """What is about to be run."""
+    """Print what is about to be run."""
     console.print(f"{study.name}: {study.question}", highlight=False)
     console.print(
         f"budget {study.budget}{which}: {plural(study.trials, 'trial')} of"
@@ -87,11 +87,11 @@ def print_study(study: Study, which: str) -> None:
 
 
 def print_plan(plan: Plan, study: Study, device: str) -> None:
-    """What it would cost; a range of time where trials may be given up early."""
+    """Print what a study will cost; a range of time if trials may be pruned."""
     about = "" if plan.exact else "about "
     span = duration(plan.seconds)
     if plan.least < plan.seconds:
-        span = f"{duration(plan.least)} to {span}, as many as are given up early"
+        span = f"{duration(plan.least)} to {span}, depending on how many are pruned"
     rows = [
         ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')})"),
         ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
 
 
 def print_groups(header: list[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
-    """As a table, with a line between groups."""
+    """Print a table with a line between groups."""
     table = Table(*header)
     for rows in groups:
         for row in rows:
@@ -126,16 +126,16 @@ def print_showcase(
     baselines: Mapping[str, Mapping[str, float]],
     protocol: Mapping[str, object],
 ) -> None:
-    """Samples of a bundle beside the baselines, and how they were measured."""
+    """Print the metrics of a bundle's samples and the baselines, and the protocol."""
     named = {f"{metrics['nfe']:.0f} network evaluations": metrics, **baselines}
     rows = [(name, f"{m['fid']:.4g}", f"{m['kid']:.4g}") for name, m in named.items()]
     print_table(["", "fid", "kid"], rows)
-    told = ", ".join(f"{key} {value}" for key, value in protocol.items())
-    console.print(told, highlight=False)
+    line = ", ".join(f"{key} {value}" for key, value in protocol.items())
+    console.print(line, highlight=False)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Every metric with its interval, then how it was measured and what is near."""
+    """Print every metric with its interval, the suspected copies and the protocol."""
     rows = [
         (name, f"{found.value:.5g}", "{:.5g} to {:.5g}".format(*found.interval))
         for name, found in evaluation.estimates().items()
@@ -151,17 +151,17 @@ def print_evaluation(evaluation: Evaluation) -> None:
     for space, copies in evaluation.neighbours.items():
         shown = ", ".join(map(str, copies.suspects[:20])) or "none"
         console.print(f"suspected copies by {space}: {shown}", highlight=False)
-    told = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
-    console.print(", ".join(f"{key} {value}" for key, value in told.items()), highlight=False)
+    how = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
+    console.print(", ".join(f"{key} {value}" for key, value in how.items()), highlight=False)
 
 
 def print_difference(found: Mapping[str, Estimate]) -> None:
-    """First less second, from the same noise: what is not within the interval is not luck."""
+    """Print first minus second, drawn from the same noise, with 95 % intervals."""
     rows = [
         (name, f"{each.value:.5g}", "{:.5g} to {:.5g}".format(*each.interval))
         for name, each in found.items()
     ]
-    print_table(["first less second, in pairs", "", "95 %"], rows)
+    print_table(["first minus second, paired", "", "95 %"], rows)
 
 
 def _with_interval(trial: Trial, metric: str) -> str:

@@ -18,7 +18,7 @@ app.add_typer(data_app, name="data")
 
 @data_app.callback()
 def data(context: typer.Context) -> None:
-    """List the datasets and their state. ABLATE_DATA says where they are (torchvision's layout)."""
+    """List the datasets and their state. ABLATE_DATA is their folder, in torchvision's layout."""
     if context.invoked_subcommand is None:
         from ablate.cli.console import print_table
         from ablate.data.datasets import data_folder, state

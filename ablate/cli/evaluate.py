@@ -115,13 +115,13 @@ def evaluate(
     for each in found if log else []:
         try:
             evaluation.record(each, workspace, where)
-        except Exception as error:  # whatever a database or a disk has to say
+        except Exception as error:  # any error of a database or a disk
             reason = f"{first_line(error)}; --no-log leaves it out"
             raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
 
 
 class _Work(NamedTuple):
-    """What is to be measured, known before it is drawn."""
+    """What will be measured: all that can be checked before anything is drawn."""
 
     against: ImageSet
     shape: tuple[int, ...]  # of an image
@@ -169,10 +169,10 @@ def _to_draw(
         calls = settings.nfe * -(-count // BATCH)
         with counting_bar(f"sample {name}", calls, "calls") as tick:
             step = iter(range(1, calls + 1))
-            told = lambda: tick(next(step))  # noqa: E731
-            return evaluation.drawn(name, settings, count, seed, workspace, device, told)
+            advance = lambda: tick(next(step))  # noqa: E731
+            return evaluation.drawn(name, settings, count, seed, workspace, device, advance)
 
     target = evaluation.image_set(against or f"{card.dataset}/test")
     sets = [partial(draw, settings) for settings in chosen]
-    told = [{**settings.knobs(), "seed": seed} for settings in chosen]
-    return _Work(target, card.shape, count, list(sets), told)
+    knobs_of = [{**settings.knobs(), "seed": seed} for settings in chosen]
+    return _Work(target, card.shape, count, list(sets), knobs_of)

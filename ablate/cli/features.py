@@ -1,4 +1,4 @@
-"""`ablate features`: features of a dataset's images, computed once and carried as files."""
+"""`ablate features`: features of a dataset's images, computed once and exchanged as files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compute(
         Path | None, typer.Option(help="Write them to a .safetensors file, too.")
     ] = None,
 ) -> None:
-    """Compute the features of a split into the cache (ABLATE_CACHE); goes on after a kill."""
+    """Compute the features of a split into the cache (ABLATE_CACHE); continues after a kill."""
     from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
     from ablate.experiment.evaluate import features_of, find_features, image_set
@@ -44,8 +44,8 @@ def compute(
     network, images = find_features(extractor, resize, context.obj), image_set(split)
     if images.dataset is None:
         raise UserError(f"{split}: not a split of a dataset, as cifar10/test is")
-    with image_bar(f"features of {images.name}", len(images.pixels)) as told:
-        found = features_of(images, network, told)
+    with image_bar(f"features of {images.name}", len(images.pixels)) as advance:
+        found = features_of(images, network, advance)
     address = address_of(images.dataset, images.split, network)
     if target is not None:
         export_features(found, address, target)
@@ -54,7 +54,7 @@ def compute(
 
 @features_app.command("import", epilog="Example: ablate features import cifar10-test.safetensors")
 def import_(file: Annotated[Path, typer.Argument(help="What `compute --out` wrote.")]) -> None:
-    """Take features that another machine computed into the cache."""
+    """Import features that another machine computed into the cache."""
     from ablate.metrics.feature_cache import cache_folder, import_features
 
     address = import_features(file, cache_folder())

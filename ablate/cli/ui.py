@@ -1,4 +1,4 @@
-"""The MLflow UI over our store."""
+"""`ablate ui`: the MLflow UI over this workspace's record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.core.workspace import Workspace
 
 
 def serve(workspace: Workspace, port: int) -> None:
-    """Replaces this process by MLflow's server, on this machine only."""
+    """Replace this process by MLflow's server, reachable from this machine only."""
     if not workspace.has_record():
         raise UserError(f"no study has been run under {workspace.root}; start with: ablate list")
     store = ["--backend-store-uri", workspace.tracking_uri]

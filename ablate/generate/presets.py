@@ -1,11 +1,11 @@
-"""Settings that serve where nobody has tuned any."""
+"""Settings that work without tuning."""
 
 from __future__ import annotations
 
 from ablate.generate.settings import DEFAULT_FLOOR, Settings
 
 SIGMA = 0.8
-"""Where sampling starts if nothing else is said: the paper's."""
+"""The noise level that sampling starts from by default: the paper's."""
 
 
 def few_step_settings(
@@ -13,7 +13,7 @@ def few_step_settings(
 ) -> Settings:
     """Second-order probability flow on Karras' levels from Gaussians fitted to each class.
 
-    For a network that knows the noise levels from `known[0]` to `known[1]`.
+    known: the lowest and highest noise level that the network was trained for.
     """
     lowest, highest = known
     return Settings.model_validate(

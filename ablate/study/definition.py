@@ -18,7 +18,7 @@ from ablate.study.methods import METHODS
 
 MOST_TRIALS = 1_000_000
 MOST_CORNERS = 2_000
-"""Of a space, checked before anything runs: within a second."""
+"""Corners of a space that are checked before anything runs: that takes less than a second."""
 
 
 class Published(Model):
@@ -29,7 +29,7 @@ class Published(Model):
 
 
 class Study(Model):
-    """A study of one budget, resolved: what is run, and nothing that is not."""
+    """A study of one budget with every default filled in."""
 
     name: str
     budget: str
@@ -48,8 +48,8 @@ class Study(Model):
     first: tuple[dict[str, Scalar], ...] = ()  # configurations to try before any other
     rungs: tuple[int, ...] = ()  # fewer samples, after which a trial may be pruned
     constraints: dict[str, float] = Field(default_factory=dict)  # metric -> the most it may be
-    minutes: float | None = None  # no trial begins later than this
-    evaluations: int | None = None  # nor after so many network evaluations of single images
+    minutes: float | None = None  # no trial starts later than this
+    evaluations: int | None = None  # no trial starts after so many, counted per image
     published: tuple[Published, ...] = ()
 
     def identity(self, *surroundings: str) -> str:
@@ -85,7 +85,7 @@ class Study(Model):
         return study
 
     def applies(self, knob: str, chosen: Mapping[str, Any]) -> bool:
-        """Whether `knob` is to be set, given those set before it."""
+        """Whether `knob` applies, given the knobs chosen before it."""
         when = self.search[knob].when if knob in self.search else {}
         return listens(knob, chosen) and all(chosen.get(k) in v for k, v in when.items())
 
@@ -95,7 +95,7 @@ class Study(Model):
         return Settings(**{k: v for k, v in chosen.items() if self.applies(k, chosen)})
 
     def values(self, knob: str) -> tuple[Scalar, ...]:
-        """What `knob` may be: its choices, the ends of its range, its rows', or its fixed value."""
+        """Values of `knob`: its choices, the ends of its range, those in rows, or its fixed one."""
         if knob in self.search:
             return self.search[knob].ends()
         if any(knob in row for row in self.rows):
@@ -103,7 +103,7 @@ class Study(Model):
         return (self.fixed[knob],) if knob in self.fixed else ()
 
     def domain(self, knob: str) -> Domain:
-        """Where a searched knob, or one of the rows', may lie."""
+        """The domain of a knob that is searched or varies in rows."""
         return self.search[knob] if knob in self.search else Domain(choices=self.values(knob))
 
     def order(self) -> list[str]:
@@ -119,17 +119,20 @@ class Study(Model):
         return list(TopologicalSorter(among | needs).static_order())
 
     def grid(self) -> Iterator[dict[str, Scalar]]:
-        """Every configuration of a finite space, each once."""
+        """Every configuration of a finite space, once."""
         for row in self.rows or ({},):
             yield from self._grid(self.order(), dict(row))
 
     def size(self) -> int:
-        """Configurations of a grid, with those that come first."""
+        """The number of configurations of a grid, including those that come first."""
         return len(self.first) + sum(1 for _ in itertools.islice(self.grid(), MOST_TRIALS))
 
     def corners(self) -> Iterator[dict[str, Scalar]]:
-        """Every combination of choices and ends of ranges: if these are valid, all is. Where there
-        are too many, the first of them, and one with every value there is of any knob."""
+        """Every combination of choices and ends of ranges: if these are valid, all are.
+
+        If there are more than MOST_CORNERS: the first of them, and for each value of each knob one
+        combination that has it.
+        """
         ends = {
             knob: Domain(choices=tuple(dict.fromkeys(domain.ends())), when=domain.when)
             for knob, domain in self.search.items()

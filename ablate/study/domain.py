@@ -1,4 +1,4 @@
-"""Where a searched knob may lie."""
+"""Domains: the values that a searched knob may take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 
 def _not_bool(value: Any) -> Any:
-    """True would be taken for 1."""
+    """Refuse booleans, which pydantic would read as 0 and 1."""
     if isinstance(value, bool):
         raise ValueError("must be a word or a number")
     return value
@@ -17,11 +17,11 @@ def _not_bool(value: Any) -> Any:
 
 Scalar = Annotated[str | int | float, BeforeValidator(_not_bool)]
 FINITE_STEPS = 10_000
-"""A grid axis longer than this is taken for a mistake."""
+"""Most values of a grid's axis; a longer one is a mistake."""
 
 
 class Model(BaseModel):
-    """Frozen, and an unknown key is an error."""
+    """A frozen model for which an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +32,7 @@ def short_form(value: Any) -> Any:
 
 
 class Domain(Model):
-    """Where a searched knob may lie: choices, or a range; both ends belong to it."""
+    """The values that a searched knob may take: choices, or a range that includes both ends."""
 
     choices: tuple[Scalar, ...] | None = None
     low: int | float | None = None
@@ -86,7 +86,7 @@ class Domain(Model):
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     def ends(self) -> tuple[Scalar, ...]:
-        """Values that must all be valid for the domain to be."""
+        """The choices, or the two ends: if these are valid, every value is."""
         return self.choices or (self.low, self.high)  # type: ignore[return-value]
 
     def contains(self, value: Scalar) -> bool:
@@ -99,18 +99,18 @@ class Domain(Model):
 
     @property
     def spacing(self) -> int | float | None:
-        """Between neighbouring values of a range, where there is one."""
+        """The distance between neighbouring values of a range; None if it is continuous."""
         return self.step or (1 if self.whole else None)
 
     def count(self) -> int:
-        """How many values a range with spacing has."""
+        """The number of values of a range with spacing."""
         assert self.low is not None
         assert self.high is not None
         assert self.spacing is not None
         return math.floor((self.high - self.low) / self.spacing + 1e-9) + 1
 
     def values(self) -> tuple[Scalar, ...] | None:
-        """All of them, or None where they cannot be counted."""
+        """All values, or None if there are too many to list."""
         if self.choices is not None:
             return self.choices
         if self.spacing is None or self.count() > FINITE_STEPS:
@@ -118,7 +118,7 @@ class Domain(Model):
         return tuple(self.at(i) for i in range(self.count()))
 
     def at(self, place: int) -> int | float:
-        """The value so many spacings from the low end; rounding does not take it past the high."""
+        """The value at `place` spacings from the low end, never past the high end by rounding."""
         assert self.low is not None
         assert self.high is not None
         assert self.spacing is not None

@@ -1,4 +1,4 @@
-"""Families of studies: a template, and what differs by dataset, make a study of every dataset.
+"""Families of studies: one template and a table of what differs by dataset give many studies.
 
 In a template "$name" stands for the dataset's value of that name, whatever it is; within a longer
 text it must be words. A list in the place of an item of a list is put in item by item.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ablate.core.errors import UserError
 
 FACTS = "datasets"
-"""The file of a folder of families that says what differs by dataset."""
+"""The file, beside the templates, that holds what differs by dataset."""
 
 NAME = re.compile(r"\$(\w+(?:\.\w+)*)")
 Tables = dict[str, Any]
@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
 
 def members(templates: Mapping[str, Path], facts: Tables, where: str) -> dict[str, Member]:
-    """Every study of every family, by name: by family, then by dataset."""
+    """Every study of every family by its name, ordered by family and then by dataset."""
     found = {}
     for family, path in templates.items():
         for dataset, known in facts.items():

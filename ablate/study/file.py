@@ -48,20 +48,20 @@ def _with_direction(value: Any) -> Any:
 
 
 class Budget(Model):
-    """How much of a study is run; `fixed` and `bundle` override the study's own."""
+    """How much of a study is run; `fixed` and `bundle` override those of the study."""
 
     samples: int = Field(ge=2)
     rungs: tuple[Annotated[int, Field(ge=2)], ...] = ()  # fewer samples, to prune after
     trials: int | None = Field(None, ge=1)  # None: the whole grid
     minutes: float | None = Field(None, gt=0, allow_inf_nan=False)
     evaluations: int | None = Field(None, ge=1)
-    seeds: int | None = Field(None, ge=1)  # the first so many of the study's
+    seeds: int | None = Field(None, ge=1)  # how many of the study's seeds, from the first
     fixed: dict[str, Scalar] = Field(default_factory=dict)
     bundle: str | None = None
 
 
 class StudyFile(Model):
-    """A study as its file has it."""
+    """The content of a study file."""
 
     question: str = Field(min_length=1)
     bundle: str

@@ -15,10 +15,10 @@ from ablate.study.resolve import resolve
 
 
 class Source(NamedTuple):
-    """A study as it is written, from one file or from a family's."""
+    """The text of a study as tables, from one file or from a family's template."""
 
     name: str
-    where: str  # it is written, for messages
+    where: str  # the place of the text, for messages
     tables: dict[str, Any]
     family: str = ""
 
@@ -28,9 +28,10 @@ class Source(NamedTuple):
 
 
 def find(workspace: Workspace, name: str, seen: tuple[Path, ...] = ()) -> Source:
-    """A study by its name, or by its path when it ends in .toml.
+    """Find a study by its name, or by its path if it ends in .toml.
 
-    `seen` are files that extend it: one of the same name means the study whose place it takes.
+    seen: files that extend it. A file that extends a study of its own name means the one that it
+        replaces.
     """
     if name.endswith(".toml"):
         return _from_file(workspace, workspace.file(name), seen)
@@ -47,7 +48,7 @@ def find(workspace: Workspace, name: str, seen: tuple[Path, ...] = ()) -> Source
 
 
 def names(workspace: Workspace) -> dict[str, str]:
-    """Every study with its family; one's own, which have none, first."""
+    """Every study with its family; studies of the workspace, which have none, come first."""
     relatives = {name: member.family for name, member in _relatives(workspace).items()}
     return dict.fromkeys(workspace.toml_files(), "") | {
         name: family for name, family in relatives.items() if name not in workspace.toml_files()
@@ -63,13 +64,13 @@ def _relatives(workspace: Workspace) -> dict[str, Member]:
 
 
 def read(source: Source, budget: str, trials: int | None = None) -> Study:
-    """The study of one budget; `trials` takes the place of the budget's."""
+    """The study of one budget; `trials` replaces the budget's number."""
     file = validated(source.tables, source.where)
     return resolve(file, source.name, budget, source.where, trials)
 
 
 def _from_file(workspace: Workspace, path: Path, seen: tuple[Path, ...]) -> Source:
-    """The file, laid over the study or file that it extends, if it does."""
+    """The file's tables, merged over those of the study or file that it extends."""
     tables = read_tables(path)
     if "extends" in tables:
         base = tables.pop("extends")
@@ -81,20 +82,20 @@ def _from_file(workspace: Workspace, path: Path, seen: tuple[Path, ...]) -> Sour
             below = _from_file(workspace, path.parent / base, (*seen, path))
         else:
             below = find(workspace, base, (*seen, path))
-        tables = _laid_over(below.tables, tables)
+        tables = _merged(below.tables, tables)
     return Source(path.stem, str(path), tables)
 
 
-def _laid_over(base: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged, anything else is replaced, and so is a searched knob as a whole; what is
-    searched now is no longer fixed."""
+def _merged(base: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge tables; everything else is replaced, and so is a searched knob as a whole. A knob that
+    is searched now is no longer fixed."""
     merged = dict(base)
     for key, value in tables.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         if key == "search" and both:
             merged[key] = {**merged[key], **value}
         else:
-            merged[key] = _laid_over(merged[key], value) if both else value
+            merged[key] = _merged(merged[key], value) if both else value
     searched, fixed = tables.get("search"), merged.get("fixed")
     if isinstance(searched, dict) and isinstance(fixed, dict):
         merged["fixed"] = {k: v for k, v in fixed.items() if k not in searched}

@@ -1,4 +1,4 @@
-"""A study file and a budget -> the study that is run; every configuration it allows is valid."""
+"""From a study file and a budget to the study that is run, with every configuration checked."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _rungs(budget: Budget, where: str) -> tuple[int, ...]:
 def _first(
     study: Study, rows: Sequence[Mapping[str, Scalar]], where: str
 ) -> Iterator[dict[str, Scalar]]:
-    """Each row's searched knobs; the rest of it must be what the study has fixed."""
+    """The searched knobs of each row; its other knobs must have the values that the study fixes."""
     for index, row in enumerate(rows):
         place = f"{where}: first.{index}"
         for knob, value in row.items():
@@ -104,7 +104,7 @@ def _first(
 
 
 def _total(study: Study, budget: Budget, where: str) -> int:
-    """Trials in all; a grid's own number is the upper bound, and the default."""
+    """The total number of trials; for a grid its size, or fewer if the budget says so."""
     if not METHODS[study.method].finite:
         if budget.trials is None:
             raise UserError(
@@ -121,7 +121,7 @@ def _total(study: Study, budget: Budget, where: str) -> int:
 
 
 def _check_space(study: Study, where: str) -> None:
-    """Build the settings at every corner of the space, so that none can be refused later."""
+    """Build the settings at every corner of the space, so that errors show before anything runs."""
     used: set[str] = set()
     for params in (*study.first, *study.corners()):
         try:
