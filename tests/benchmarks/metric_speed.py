@@ -14,7 +14,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -33,7 +35,20 @@ PIECE = 128
 TURNS = ("bare", "ours", "torchmetrics", "torch-fidelity")
 
 
-def timed(work: Callable[[], object]) -> tuple[float, object]:
+Made = TypeVar("Made")
+
+
+class Rival(Protocol):
+    """A way to FID and KID."""
+
+    def update(self, images: Tensor, real: bool) -> None:
+        """Take in uint8 images of one side."""
+
+    def compute(self) -> tuple[float, float]:
+        """(FID, KID) of all of them."""
+
+
+def timed(work: Callable[[], Made]) -> tuple[float, Made]:
     began = time.perf_counter()
     found = work()
     return time.perf_counter() - began, found
@@ -81,18 +96,17 @@ class Torchmetrics:
             metric.update(images, real=real)
 
     def compute(self) -> tuple[float, float]:
-        fid, kid = (metric.compute() for metric in self.metrics)
-        return float(fid), float(kid[0])
+        fid, kid = self.metrics
+        return float(fid.compute()), float(kid.compute()[0])
 
 
 class TorchFidelity:
     """Its network as it calls it, batch of 64; then its functions of features."""
 
     def __init__(self, subset: int) -> None:
-        from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
-
+        fidelity = import_module("torch_fidelity.feature_extractor_inceptionv3")
         self.subset = subset
-        self.network = FeatureExtractorInceptionV3("inception-v3-compat", ["2048"]).eval()
+        self.network = fidelity.FeatureExtractorInceptionV3("inception-v3-compat", ["2048"]).eval()
         self.parts: dict[bool, list[Tensor]] = {True: [], False: []}
 
     @torch.no_grad()
@@ -101,13 +115,11 @@ class TorchFidelity:
             self.parts[real].append(self.network(part)[0])
 
     def compute(self) -> tuple[float, float]:
-        from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
-        from torch_fidelity.metric_kid import kid_features_to_metric
-
+        fids, kids = (import_module(f"torch_fidelity.metric_{name}") for name in ("fid", "kid"))
         real, fake = (torch.cat(self.parts[side]) for side in (True, False))
-        statistics = [fid_features_to_statistics(side) for side in (fake, real)]
-        fid = fid_statistics_to_metric(*statistics, verbose=False)
-        kid = kid_features_to_metric(fake, real, kid_subset_size=self.subset, verbose=False)
+        statistics = [fids.fid_features_to_statistics(side) for side in (fake, real)]
+        fid = fids.fid_statistics_to_metric(*statistics, verbose=False)
+        kid = kids.kid_features_to_metric(fake, real, kid_subset_size=self.subset, verbose=False)
         values = [*fid.values(), *kid.values()]
         return float(values[0]), float(values[1])
 
@@ -122,7 +134,7 @@ def main(count: int = 1024) -> None:
         torch.hub.set_dir(folder)
         publish_for_torch_fidelity(Path(folder) / "checkpoints")
         subset = min(count, 1000)  # both libraries' default, where there are as many
-        rivals = {
+        rivals: dict[str, Rival] = {
             "ours": Ours(),
             "torchmetrics": Torchmetrics(subset),
             "torch-fidelity": TorchFidelity(subset),
@@ -139,7 +151,7 @@ def main(count: int = 1024) -> None:
     print(f"{count} CIFAR-10 test images against {count} training images")
     after = {}
     for name, rival in rivals.items():
-        after[name], (fid, kid) = timed(rival.compute)  # type: ignore[misc]
+        after[name], (fid, kid) = timed(rival.compute)
         total = seconds[name] + after[name]
         print(
             f"{name:15s} features {seconds[name]:6.1f} s, then {after[name]:6.2f} s, in all"

@@ -21,12 +21,12 @@ WIDTH, NEIGHBOURS = 3 * 32 * 32, 10
 
 def main(count: int = 50_000) -> None:
     generator = torch.Generator().manual_seed(0)
-    sides = [
+    queries, others = (
         torch.randint(0, 256, (count, WIDTH), dtype=torch.uint8, generator=generator)
         for _ in range(2)
-    ]
+    )
     began = time.perf_counter()
-    found = nearest(*sides, NEIGHBOURS)
+    found = nearest(queries, others, NEIGHBOURS)
     took = time.perf_counter() - began
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # GB, of kB
     assert found.indices.shape == (count, NEIGHBOURS)

@@ -37,7 +37,7 @@ def test_content_appears_at_the_end_and_not_before(path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_a_failed_block_leaves_the_old_content(path: Path, error) -> None:
+def test_a_failed_block_leaves_the_old_content(path: Path, error: type[BaseException]) -> None:
     def fail() -> None:
         with whole_file(path) as scratch:
             scratch.write_bytes(NEW[:100])
@@ -98,6 +98,7 @@ def test_a_killed_writer_leaves_the_old_content(path: Path) -> None:
         [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with writer:
+        assert writer.stdout is not None
         assert writer.stdout.readline() == b"half\n"
         writer.kill()
         assert writer.wait(30) == -signal.SIGKILL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_digits_hash_is_pinned_and_sees_everything(digits: Dataset) -> None:
         images: Images = getattr(digits, split)
         changed = getattr(images, part).clone()
         changed[-1] += 1
-        return digits._replace(**{split: images._replace(**{part: changed})})
+        return Dataset(**digits._asdict() | {split: images._replace(**{part: changed})})
 
     seen = {
         touched(split, part).hash()
@@ -200,14 +201,19 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-DAMAGES = {
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "cut by a byte": cut,
     "empty": lambda path: path.write_bytes(b""),
     "header alone": lambda path: path.write_bytes(path.read_bytes()[:8]),
     "a web page": lambda path: path.write_text("<!doctype html><title>404</title>"),
     "still packed": lambda path: path.write_bytes(b"\x1f\x8b\x08\x00" + bytes(60)),
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a folder": replace_by_folder,
 }
 
 
@@ -216,7 +222,9 @@ DAMAGES = {
     "file",
     ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"],
 )
-def test_damaged_idx_file_is_refused(folder: Path, file: str, damage) -> None:
+def test_damaged_idx_file_is_refused(
+    folder: Path, file: str, damage: Callable[[Path], object]
+) -> None:
     raw = folder / "MNIST" / "raw"
     write_split(raw, "train", 7, 1)
     write_split(raw, "t10k", 5, 3)

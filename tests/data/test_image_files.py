@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_tensor_files(tmp_path: Path, layout: str, suffix: str) -> None:
         "floats": images.float() / 255,
     }[layout]
     path = tmp_path / f"set{suffix}"
-    write = {
+    write: dict[str, Callable[[], object]] = {
         ".npy": lambda: np.save(path, tensor.numpy()),
         ".npz": lambda: np.savez(path, images=tensor.numpy(), labels=np.zeros(3)),
         ".pt": lambda: torch.save(tensor, path),
@@ -131,7 +132,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
 
     class Trap:
-        def __reduce__(self):
+        def __reduce__(self) -> tuple[Callable[..., None], tuple[Path]]:
             return Path.touch, (marker,)
 
     (tmp_path / "trap.pt").write_bytes(pickle.dumps(Trap()))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from scipy.integrate import quad
 
 from ablate.diffusion.grids import Level, geometric, karras, plan, uniform
-from ablate.diffusion.processes import GBM, VEGBM, level, shift
+from ablate.diffusion.processes import GBM, VEGBM, Drift, Process, level, shift
 
 S_MIN = 0.01
-GRIDS = {
+Grid = Callable[[Process, int], torch.Tensor]
+GRIDS: dict[str, Grid] = {
     "uniform": uniform,
     "geometric": lambda process, N: geometric(process, N, S_MIN),
     "karras": lambda process, N: karras(process, N, S_MIN),
 }
-PROCESSES = {"gbm": GBM(0.8), "vegbm": VEGBM(0.1, 1.2)}
+PROCESSES: dict[str, GBM | VEGBM] = {"gbm": GBM(0.8), "vegbm": VEGBM(0.1, 1.2)}
 every_grid = pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS.keys())
 every_process = pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
 
@@ -32,7 +35,7 @@ def ramp(t: torch.Tensor) -> torch.Tensor:
 
 @every_grid
 @every_process
-def test_a_grid_falls_to_zero(grid, process) -> None:
+def test_a_grid_falls_to_zero(grid: Grid, process: Process) -> None:
     s = grid(process, 12)
     assert s.dtype == torch.float64
     assert len(s) == 12
@@ -41,21 +44,21 @@ def test_a_grid_falls_to_zero(grid, process) -> None:
 
 
 @every_process
-def test_uniform_is_k_over_n(process) -> None:
+def test_uniform_is_k_over_n(process: Process) -> None:
     t = process.time(uniform(process, 8))
     torch.testing.assert_close(t, torch.arange(7, -1, -1).double() / 8, rtol=1e-13, atol=0)
 
 
 @every_process
 @pytest.mark.parametrize("name", ["geometric", "karras"])
-def test_ends_of_spaced_grids(name, process) -> None:
+def test_ends_of_spaced_grids(name: str, process: Process) -> None:
     s = GRIDS[name](process, 20)
     s_max = float(level(process, torch.ones(()).double()))
     assert s[[0, -2]].tolist() == pytest.approx([s_max, S_MIN], rel=1e-13)
 
 
 @every_process
-def test_geometric_has_one_ratio(process) -> None:
+def test_geometric_has_one_ratio(process: Process) -> None:
     s = geometric(process, 20, S_MIN)[:-1]
     ratio = (S_MIN / s[0]) ** (1 / 18)
     torch.testing.assert_close(s[1:] / s[:-1], ratio.expand(18), rtol=1e-12, atol=0)
@@ -63,7 +66,7 @@ def test_geometric_has_one_ratio(process) -> None:
 
 @every_process
 @pytest.mark.parametrize("cap", [0.03, 0.05, 0.2])
-def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap) -> None:
+def test_a_capped_grid_is_even_in_variance_then_geometric(process: Process, cap: float) -> None:
     s = geometric(process, 60, S_MIN, cap)
     assert len(s) == 60
     s_max = float(level(process, torch.ones(()).double()))
@@ -84,7 +87,7 @@ def test_a_capped_grid_is_even_in_variance_then_geometric(process, cap) -> None:
 
 
 @every_process
-def test_a_wide_cap_changes_nothing(process) -> None:
+def test_a_wide_cap_changes_nothing(process: Process) -> None:
     assert torch.equal(geometric(process, 20, S_MIN, 10.0), geometric(process, 20, S_MIN))
 
 
@@ -101,13 +104,13 @@ def test_a_cap_that_cannot_be_kept_is_refused() -> None:
 
 
 @pytest.mark.parametrize("rho", [1.0, 3.0, 7.0])
-def test_karras_is_even_in_the_root(rho) -> None:
+def test_karras_is_even_in_the_root(rho: float) -> None:
     gaps = (karras(GBM(0.8), 20, S_MIN, rho)[:-1] ** (1 / rho)).diff()
     torch.testing.assert_close(gaps, gaps.mean().expand(18), rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("chi", [0.995, 0.9995, 1.0])
-def test_kappa_is_the_papers_loop(chi) -> None:
+def test_kappa_is_the_papers_loop(chi: float) -> None:
     """kappa <- chi kappa after each level. 1,000 rounded products differ from a power by some
     1,000 half-ulps, 1e-13."""
     kappa, loop = 1.0, []
@@ -119,7 +122,7 @@ def test_kappa_is_the_papers_loop(chi) -> None:
 
 
 @every_process
-def test_chi_means_the_same_on_any_grid(process) -> None:
+def test_chi_means_the_same_on_any_grid(process: Process) -> None:
     """kappa depends on the time walked since the start, not on the number of levels."""
     chi = 0.995
     fine, coarse = (kappas(plan(process, uniform(process, N), chi=chi)) for N in (1000, 50))
@@ -132,7 +135,7 @@ def test_chi_means_the_same_on_any_grid(process) -> None:
 @every_grid
 @every_process
 @pytest.mark.parametrize(("L", "r"), [(1, 1.0), (3, 1.0), (6, 0.57)])
-def test_variance_removed_is_r_of_the_whole(grid, process, L, r) -> None:
+def test_variance_removed_is_r_of_the_whole(grid: Grid, process: Process, L: int, r: float) -> None:
     s = grid(process, 15)
     levels = plan(process, s, L=L, r=r)
     total = math.fsum(step.variance for step in levels)
@@ -152,7 +155,7 @@ def test_r_is_l_delta_n() -> None:
 
 @every_grid
 @pytest.mark.parametrize(("L", "n"), [(1, 0), (3, 0), (1, 4), (2, 5)])
-def test_plan_has_l_steps_a_level_and_n_at_the_end(grid, L, n) -> None:
+def test_plan_has_l_steps_a_level_and_n_at_the_end(grid: Grid, L: int, n: int) -> None:
     N = 9
     s = grid(GBM(0.8), N)
     levels = plan(GBM(0.8), s, chi=0.99, L=L, n=n)
@@ -168,8 +171,8 @@ def test_plan_has_l_steps_a_level_and_n_at_the_end(grid, L, n) -> None:
 
 @pytest.mark.parametrize("mu", [None, 0.5, ramp], ids=["default", "constant", "callable"])
 @every_process
-def test_drift_and_shift_of_a_plan(process, mu) -> None:
-    process = type(process)(**{**vars(process), "mu": mu})
+def test_drift_and_shift_of_a_plan(process: GBM | VEGBM, mu: Drift) -> None:
+    process = replace(process, mu=mu)
     grid = uniform(process, 10)
     levels = plan(process, grid)
     for k, step in zip(range(9, 0, -1), levels, strict=True):
@@ -180,11 +183,11 @@ def test_drift_and_shift_of_a_plan(process, mu) -> None:
         assert step.drift == pytest.approx(expected, abs=1e-12)
 
 
-def _integral_of_mu(process, start: float, end: float) -> float:
+def _integral_of_mu(process: Process, start: float, end: float) -> float:
     def rate(u: float) -> float:
         t = torch.tensor(u, dtype=torch.float64)
         if process.mu is None:
             return float(process.volatility(t)) ** 2 / 2
         return float(process.mu(t)) if callable(process.mu) else process.mu
 
-    return quad(rate, start, end, epsabs=1e-14, epsrel=1e-13)[0]
+    return float(quad(rate, start, end, epsabs=1e-14, epsrel=1e-13)[0])

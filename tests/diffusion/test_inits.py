@@ -48,6 +48,7 @@ def source() -> Source:
 
 
 def in_float32(given: Source) -> Source:
+    assert given.images is not None
     m = given.moments
     halves = Moments(
         m.everything.to(torch.float32),
@@ -75,7 +76,7 @@ def middle(k: int, count: int) -> float:
 
 @every_init
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_starts_are_finite_and_shaped(name, dtype) -> None:
+def test_starts_are_finite_and_shaped(name: str, dtype: torch.dtype) -> None:
     given = source() if dtype == torch.float64 else in_float32(source())
     u, z = start_numbers(0, range(20), D)
     drawn = INITS[name].draw(given, S, u, z.to(dtype))
@@ -87,7 +88,7 @@ def test_starts_are_finite_and_shaped(name, dtype) -> None:
 
 @every_init
 @pytest.mark.parametrize("size", [1, 7, 32])
-def test_starts_do_not_depend_on_batch_or_order(name, size) -> None:
+def test_starts_do_not_depend_on_batch_or_order(name: str, size: int) -> None:
     """Bit by bit, which a matrix product over the whole batch would break."""
     given = in_float32(source())
 
@@ -102,7 +103,7 @@ def test_starts_do_not_depend_on_batch_or_order(name, size) -> None:
 
 
 @every_init
-def test_every_class_is_drawn_alike(name) -> None:
+def test_every_class_is_drawn_alike(name: str) -> None:
     """u picks the class evenly, ends included: a start's mean over u is the mean over classes."""
     u = (torch.arange(600) + 0.5) / 600
     mean = INITS[name].draw(source(), S, u, torch.zeros(600, D).double()).mean(0)
@@ -130,7 +131,7 @@ def test_only_forward_data_leaks() -> None:
 
 
 @pytest.mark.parametrize("k", range(K))
-def test_class_average(k) -> None:
+def test_class_average(k: int) -> None:
     """The logarithm of the mean image, not the mean of the logarithms."""
     x, labels = images()
     mean, root = mean_and_root("class-average", middle(k, K))
@@ -173,7 +174,7 @@ def test_lognormal_class_fits_the_averages() -> None:
 
 
 @pytest.mark.parametrize("dataset", PAPER_FITS)
-def test_lognormal_paper_prints_at_the_papers_sigma(dataset) -> None:
+def test_lognormal_paper_prints_at_the_papers_sigma(dataset: str) -> None:
     mu, sigma = (torch.tensor(part).double() for part in PAPER_FITS[dataset])
     pixels = 12 // len(mu)
     z = torch.cat([torch.zeros(1, 12), torch.ones(1, 12)]).double()
@@ -192,7 +193,7 @@ def test_lognormal_paper_refuses_without_a_fit() -> None:
 
 
 @pytest.mark.parametrize("s", [0.0, 0.1, S])
-def test_gaussian_start_has_the_covariance(s) -> None:
+def test_gaussian_start_has_the_covariance(s: float) -> None:
     y = images()[0].flatten(1).log()
     mean, root = mean_and_root("gaussian", 0.5, s)
     torch.testing.assert_close(mean, y.mean(0))
@@ -201,7 +202,7 @@ def test_gaussian_start_has_the_covariance(s) -> None:
 
 
 @pytest.mark.parametrize("k", range(K))
-def test_class_gaussian_start_has_the_class_covariance(k) -> None:
+def test_class_gaussian_start_has_the_class_covariance(k: int) -> None:
     x, labels = images()
     y = x[labels == k].flatten(1).log()
     mean, root = mean_and_root("class-gaussian", middle(k, K))
@@ -211,7 +212,7 @@ def test_class_gaussian_start_has_the_class_covariance(k) -> None:
 
 
 @pytest.mark.parametrize("i", [0, 1, 299, 599])
-def test_forward_data_is_a_row_of_the_data(i) -> None:
+def test_forward_data_is_a_row_of_the_data(i: int) -> None:
     mean, root = mean_and_root("forward-data", middle(i, 600))
     assert torch.equal(mean, images()[0][i].flatten().log())
     torch.testing.assert_close(root, S * torch.eye(D).double())
@@ -228,7 +229,7 @@ def dense(gaussian: Gaussian) -> Tensor:
 
 
 @pytest.mark.parametrize("rank", [1, 5, D - 1, D, D + 10])
-def test_fit_keeps_mean_trace_and_the_leading_directions(rank) -> None:
+def test_fit_keeps_mean_trace_and_the_leading_directions(rank: int) -> None:
     y = images()[0].flatten(1).log()
     fitted, covariance = fit_gaussian(y, rank), torch.cov(y.T)
     kept = min(rank, D)
@@ -244,7 +245,7 @@ def test_fit_keeps_mean_trace_and_the_leading_directions(rank) -> None:
 
 
 @pytest.mark.parametrize("rank", [5, D])
-def test_draw_of_a_fit_has_its_covariance(rank) -> None:
+def test_draw_of_a_fit_has_its_covariance(rank: int) -> None:
     fitted = moments(rank).everything
     root = fitted.at(0.3, torch.eye(D).double()) - fitted.mean
     expected = dense(fitted) + 0.3**2 * torch.eye(D).double()
@@ -252,7 +253,7 @@ def test_draw_of_a_fit_has_its_covariance(rank) -> None:
 
 
 @pytest.mark.parametrize("rank", [5, D])
-def test_wiener_is_the_dense_formula(rank) -> None:
+def test_wiener_is_the_dense_formula(rank: int) -> None:
     """mean + Σ (Σ + s²)⁻¹ (y - mean), its error trace(s² Σ (Σ + s²)⁻¹)/d; s by row."""
     fitted = moments(rank).everything
     sigma, one = dense(fitted), torch.eye(D).double()

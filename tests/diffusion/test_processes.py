@@ -12,6 +12,7 @@ from scipy.stats import kstest
 from ablate.diffusion.processes import (
     GBM,
     VEGBM,
+    Drift,
     Process,
     discrete_sums,
     drift,
@@ -26,7 +27,7 @@ def wave(t: torch.Tensor) -> torch.Tensor:
     return 0.3 + 0.5 * torch.sin(t)
 
 
-DRIFTS = {"default": None, "constant": 0.5, "callable": wave}
+DRIFTS: dict[str, Drift] = {"default": None, "constant": 0.5, "callable": wave}
 PROCESSES = {
     f"{kind}-{name}": process
     for name, mu in DRIFTS.items()
@@ -45,12 +46,12 @@ def integral(process: Process, t: float, what: str) -> float:
         "mu": lambda u: float(drift(process, at(u))),
         "variance": lambda u: float(process.volatility(at(u))) ** 2,
     }[what]
-    return quad(rate, 0, t, epsabs=1e-13, epsrel=1e-13)[0]
+    return float(quad(rate, 0, t, epsabs=1e-13, epsrel=1e-13)[0])
 
 
 @every_process
 @pytest.mark.parametrize("t", [0.1, 0.5, 1.0])
-def test_level_and_shift_are_the_integrals(process, t) -> None:
+def test_level_and_shift_are_the_integrals(process: Process, t: float) -> None:
     variance = integral(process, t, "variance")
     assert float(level(process, at(t))) == pytest.approx(math.sqrt(variance), rel=1e-11)
     expected = integral(process, t, "mu") - variance / 2
@@ -59,7 +60,7 @@ def test_level_and_shift_are_the_integrals(process, t) -> None:
 
 @every_process
 @pytest.mark.parametrize("t", [0.25, 1.0])
-def test_forward_marginal(process, t) -> None:
+def test_forward_marginal(process: Process, t: float) -> None:
     """log x_t is normal with the integrated mean and variance; E x_t = x_0 exp(∫mu)."""
     count, x0 = 20_000, 1.5
     x = forward(process, torch.full((count,), x0, dtype=torch.float64), at(t), normal((count,), 1))
@@ -75,7 +76,7 @@ def test_forward_marginal(process, t) -> None:
 
 
 @every_process
-def test_forward_broadcasts_times(process) -> None:
+def test_forward_broadcasts_times(process: Process) -> None:
     x0, z, t = normal((4, 3), 2).exp(), normal((4, 3), 3), torch.linspace(0, 1, 4).double()
     together = forward(process, x0, t[:, None], z)
     apart = torch.stack([forward(process, x0[i], t[i], z[i]) for i in range(4)])
@@ -84,7 +85,7 @@ def test_forward_broadcasts_times(process) -> None:
 
 
 @every_process
-def test_time_undoes_level(process) -> None:
+def test_time_undoes_level(process: Process) -> None:
     t = torch.linspace(0, 1, 101, dtype=torch.float64)
     torch.testing.assert_close(process.time(level(process, t)), t, rtol=1e-13, atol=1e-15)
 
@@ -104,7 +105,7 @@ def test_default_drift_has_no_shift() -> None:
 
 
 @every_process
-def test_discrete_sums_are_the_loop(process) -> None:
+def test_discrete_sums_are_the_loop(process: Process) -> None:
     N = 37
     t = torch.arange(N, dtype=torch.float64) / N
     mu, sigma = drift(process, t), process.volatility(t)
@@ -120,7 +121,7 @@ def test_discrete_sums_are_the_loop(process) -> None:
 
 
 @pytest.mark.parametrize("process", [GBM(0.8, wave), VEGBM(0.1, 1.2, wave)], ids=["gbm", "vegbm"])
-def test_discrete_sums_tend_to_the_integrals(process) -> None:
+def test_discrete_sums_tend_to_the_integrals(process: Process) -> None:
     """A left Riemann sum of f errs by (h/2)[f] - (h²/12)[f'] + …: first order.
 
     So the slope between h and h/2 is 1 - (h/(12 ln 2)) [f']/[f] + …, where [f] = f(1) - f(0).
@@ -141,12 +142,12 @@ def test_discrete_sums_tend_to_the_integrals(process) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.0, -0.1, math.nan])
-def test_gbm_refuses_sigma(sigma) -> None:
+def test_gbm_refuses_sigma(sigma: float) -> None:
     with pytest.raises(ValueError, match=f"sigma must be positive, not {sigma}"):
         GBM(sigma)
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-0.1, 1.0), (1.0, 0.5), (0.5, 0.5), (0.1, math.nan)])
-def test_vegbm_refuses_ends(ends) -> None:
+def test_vegbm_refuses_ends(ends: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="0 < sigma_min < sigma_max must hold"):
         VEGBM(*ends)

@@ -7,7 +7,7 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from ablate.metrics.copies import find_copies, make_control
+from ablate.metrics.copies import Copies, find_copies, make_control
 from ablate.metrics.neighbours import nearest
 from tests.support.beds import normal
 
@@ -27,7 +27,7 @@ def flat(x: Tensor) -> Tensor:
     return x.flatten(1)
 
 
-def look(samples: Tensor, mirrored: bool = False):
+def look(samples: Tensor, mirrored: bool = False) -> Copies:
     mirror = flat(samples.flip(3)) if mirrored else None
     control = make_control(flat(TRAIN), flat(HELDOUT))
     return find_copies(flat(samples), flat(TRAIN), control, mirror=mirror)

@@ -51,6 +51,7 @@ def shipped() -> Extractor:
 def test_shipped_extractor_is_as_accurate_as_it_says(shipped: Extractor, digits: Dataset) -> None:
     assert shipped.card["dataset"] == "digits"
     assert shipped.card["dataset_hash"] == digits.hash()
+    assert isinstance(shipped.net, Classifier)
     found = accuracy(shipped.net, digits.heldout)
     assert found >= 0.99
     # float rounding on another machine may tip one image of the 359
@@ -164,6 +165,7 @@ def test_ones_own_extractor_comes_first_unless_another_is_wanted(
     ours = shipped_path("digits")
     assert find_extractor("digits", tmp_path).hash == file_hash(ours)
     own = tmp_path / "digits-features.safetensors"
+    assert isinstance(shipped.net, Classifier)
     save_extractor(own, shipped.net, shipped.card | {"command": "made up"})
     assert find_extractor("digits", tmp_path).hash == file_hash(own) != file_hash(ours)
     assert find_extractor("digits", tmp_path, file_hash(ours)).hash == file_hash(ours)
@@ -205,7 +207,7 @@ def test_foreign_files_are_refused(tmp_path: Path, tiny_bundle: Path) -> None:
     ],
     ids=["classes", "default widths", "arguments", "no network", "no card"],
 )
-def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card) -> None:
+def test_a_card_that_does_not_fit_its_weights_is_refused(tmp_path: Path, card: object) -> None:
     path = tmp_path / "card.safetensors"
     save_extractor(path, small(), CARD)
     save_file(load_file(path), path, {"ablate": json.dumps(card)})
@@ -250,6 +252,7 @@ def test_made_extractor_can_be_loaded(tmp_path: Path, digits: Dataset) -> None:
     found = make_extractor("digits", path, 1, lambda epoch, loss: seen.append(epoch))
     made = load_extractor(path)
     assert seen == [1]
+    assert isinstance(made.net, Classifier)
     assert made.card["accuracy"] == found == accuracy(made.net, digits.heldout)
     assert made.card["dataset_hash"] == digits.hash()
 

@@ -93,8 +93,8 @@ def test_statistics_are_computed_once_for_all_processes(
     for module, name in ((fid, "features_to_statistics"), (coverage, "radii")):
         monkeypatch.setattr(module, name, _never)
     assert torch.equal(reference_radii(Reference(features, protocol, home)), reference_radii(first))
-    again = reference_statistics(Reference(features, protocol, home))
-    assert torch.equal(again.covariance, reference_statistics(first).covariance)
+    statistics = reference_statistics(Reference(features, protocol, home))
+    assert torch.equal(statistics.covariance, reference_statistics(first).covariance)
     monkeypatch.undo()
     again = measure(samples, Reference(features, protocol, home))
     assert {name: each.estimate for name, each in again.items()} == found

@@ -40,7 +40,7 @@ def pixels(count: int, channels: int, size: int) -> Tensor:
 
 def script() -> Path:
     spec = importlib.util.find_spec(SCRIPT[0])
-    if spec is None:
+    if spec is None or not spec.submodule_search_locations:
         pytest.skip(f"{SCRIPT[0]} is not installed")
     return Path(spec.submodule_search_locations[0]) / SCRIPT[1]
 

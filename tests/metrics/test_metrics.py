@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ from tests.support.beds import generator, normal
 
 def features(count: int, width: int, seed: int) -> Tensor:
     """Correlated, off centre."""
-    return 0.5 + normal((count, width), seed) @ normal((width, width), seed + 1) / width**0.5
+    mixing = normal((width, width), seed + 1) / math.sqrt(width)
+    return 0.5 + normal((count, width), seed) @ mixing
 
 
 def statistics(mean: list[float], covariance: list[list[float]]) -> Statistics:
@@ -125,7 +127,7 @@ def test_fid_is_symmetric_and_scales_by_the_square() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 11, 12, 40])
-def test_fid_from_few_features_is_that_of_their_statistics(count) -> None:
+def test_fid_from_few_features_is_that_of_their_statistics(count: int) -> None:
     """An N×N problem up to 12 samples, an f×f one above. Where C_a C_b has zero eigenvalues either
     finds them to 1e-16 of the largest, and their roots to 1e-8."""
     samples, reference = features(count, 12, 5), features_to_statistics(features(60, 12, 7))
@@ -145,7 +147,7 @@ def infinity_of(
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.8])
-def test_fid_infinity_is_unbiased_where_fid_is_not(shift) -> None:
+def test_fid_infinity_is_unbiased_where_fid_is_not(shift: float) -> None:
     """Over 40 repetitions its mean is within four standard errors of the truth, plain FID's is
     more than ten away; and two of its own standard errors cover the truth 9 times of 10 at least
     (95 % expected of an honest bar, of which 40 trials fall below 36 in 5 cases of 100; ours are
@@ -167,7 +169,7 @@ def moved(a: Statistics, x: Tensor, step: float) -> Statistics:
 
 
 @pytest.mark.parametrize("count", [9, 40])
-def test_influence_on_fid_is_its_derivative(count) -> None:
+def test_influence_on_fid_is_its_derivative(count: int) -> None:
     """By central differences, step h = 1e-3: their error is h² of the third derivative (that of a
     root, some 1e2 where a slope is 10), and rounding's 1e-8 in the root of a zero eigenvalue over
     2 h: both below 1e-3 of the largest slope. With fewer samples than features C_a has room to move
@@ -177,7 +179,7 @@ def test_influence_on_fid_is_its_derivative(count) -> None:
     found = measure_fid(samples, reference, b)
     assert found.value == pytest.approx(statistics_to_fid(a, b), rel=1e-6)
 
-    def slopes(rows: Tensor, fid) -> Tensor:
+    def slopes(rows: Tensor, fid: Callable[[Tensor, float], float]) -> Tensor:
         h = 1e-3
         return torch.tensor([(fid(x, h) - fid(x, -h)) / (2 * h) for x in rows]).double()
 
@@ -192,7 +194,7 @@ def test_influence_on_fid_is_its_derivative(count) -> None:
 
 
 @pytest.mark.parametrize(("count", "width"), [(200, 16), (60, 96)])
-def test_fids_standard_error_is_its_spread(count, width) -> None:
+def test_fids_standard_error_is_its_spread(count: int, width: int) -> None:
     """Of 100 repetitions: a variance has an error of √(2/99) = 14 %, four of them either way."""
     mixing = normal((width, width), 3) / width**0.5
     values, squares = [], []
@@ -207,7 +209,7 @@ def test_fids_standard_error_is_its_spread(count, width) -> None:
 
 
 @pytest.mark.parametrize("metric", ["fid", "kid"])
-def test_paired_differences_are_sharper_and_honest(metric) -> None:
+def test_paired_differences_are_sharper_and_honest(metric: str) -> None:
     """Two generators that share random numbers, 100 times: the error told is the spread's, as above
     (KID's may be on the safe side, up to twice the variance), and many times smaller than that of
     two that do not."""
@@ -242,7 +244,9 @@ def brute_force(a: Tensor, b: Tensor) -> float:
     """(1/(n(n-1))) Σ_{i≠j} k(a_i, a_j) + the same of b - (2/(nm)) Σ k(a_i, b_j), by loops."""
 
     def k(x: Tensor, y: Tensor) -> float:
-        return (sum(p * q for p, q in zip(x.tolist(), y.tolist(), strict=True)) / len(x) + 1) ** 3
+        product: float = sum(p * q for p, q in zip(x.tolist(), y.tolist(), strict=True))
+        cube: float = (product / len(x) + 1) ** 3
+        return cube
 
     def within(rows: Tensor) -> float:
         pairs = [k(x, y) for i, x in enumerate(rows) for j, y in enumerate(rows) if i != j]
@@ -333,7 +337,7 @@ def test_distances_do_not_depend_on_order_or_batch() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_distances_are_computed_in_float64(dtype) -> None:
+def test_distances_are_computed_in_float64(dtype: torch.dtype) -> None:
     """Features stored short are first made long: no sum is taken in their own precision."""
     a, b = features(60, 12, 41).to(dtype), features(60, 12, 43).to(dtype)
     assert features_to_kid(a, b).estimate == features_to_kid(a.double(), b.double()).estimate
@@ -375,7 +379,7 @@ def test_fid_infinity_does_not_mind_the_order_of_classes() -> None:
 @pytest.mark.parametrize(
     ("count", "reference", "shift"), [(128, 512, 0.3), (256, 256, 0.0), (100, 1000, 0.0)]
 )
-def test_kids_standard_error_covers_at_its_rate(count, reference, shift) -> None:
+def test_kids_standard_error_covers_at_its_rate(count: int, reference: int, shift: float) -> None:
     """200 repetitions: 95 % of the intervals hold the truth, within three binomial deviations of
     1.5 % below; above, the degenerate case (equal laws) may only err on the safe side.
 
@@ -403,7 +407,7 @@ OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/test", "
 
 
 @pytest.mark.parametrize("field", Protocol._fields)
-def test_every_field_counts(field) -> None:
+def test_every_field_counts(field: str) -> None:
     changed = PROTOCOL._replace(**{field: getattr(OTHER, field)})
     assert changed.hash != PROTOCOL.hash
     with pytest.raises(UserError) as caught:

@@ -16,13 +16,15 @@ from tests.support.beds import normal
 @pytest.fixture(params=[3, 7, 1000], ids="pieces of {}".format)
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """So many rows at a time: fewer than there are, not a divisor of them, and more."""
+    rows: int = request.param
     for module in (neighbours, coverages):
-        monkeypatch.setattr(module, "PIECE", request.param)
-    return request.param
+        monkeypatch.setattr(module, "PIECE", rows)
+    return rows
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
-    return (a[:, None] - b[None]).double().norm(dim=2)
+    table: Tensor = (a[:, None] - b[None]).double().norm(dim=2)
+    return table
 
 
 def test_nearest_are_those_of_brute_force(piece: int) -> None:

@@ -83,7 +83,7 @@ def recovery(kernel: Kernel, oracle: LogNormalMixture, process: Process) -> Reco
 
 @every_bed
 @pytest.mark.parametrize("name", ["dale-langevin", "sign-agnostic"])
-def test_reverse_sde_recovers_the_law(name, oracle) -> None:
+def test_reverse_sde_recovers_the_law(name: str, oracle: LogNormalMixture) -> None:
     found = recovery(SAMPLERS[name].step, oracle, GBM(0.8))
     assert found.holds, found
 
@@ -107,14 +107,16 @@ def without_divergence_in_log(
 
 @every_bed
 @pytest.mark.parametrize("kernel", [without_divergence, without_divergence_in_log])
-def test_reverse_sde_without_the_divergence_term_fails(kernel, oracle) -> None:
+def test_reverse_sde_without_the_divergence_term_fails(
+    kernel: Kernel, oracle: LogNormalMixture
+) -> None:
     found = recovery(kernel, oracle, GBM(0.8))
     assert not found.holds
     assert found.gap <= found.limit  # it converges, to the wrong law
 
 
 @every_bed
-def test_algorithm_2_as_printed_fails(oracle) -> None:
+def test_algorithm_2_as_printed_fails(oracle: LogNormalMixture) -> None:
     assert not recovery(SAMPLERS["asams-as-printed"].step, oracle, GBM(0.8)).holds
 
 
@@ -129,7 +131,7 @@ PROCESSES = {
 
 @pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asams-as-printed"])
-def test_every_process_recovers_the_law(name, process) -> None:
+def test_every_process_recovers_the_law(name: str, process: Process) -> None:
     found = recovery(SAMPLERS[name].step, two_modes(), process)
     assert found.holds, found
 
@@ -158,7 +160,7 @@ def final_variance(name: str, levels: list[Level]) -> float:
 
 
 @pytest.mark.parametrize(("name", "chi"), [("adls", 1.0), ("adls-consistent", 0.995)])
-def test_variance_is_recovered_to_first_order(name, chi) -> None:
+def test_variance_is_recovered_to_first_order(name: str, chi: float) -> None:
     """With ratio exp(-h) between the w = s², a step of ADLS leaves (h w)²/(v + w) too much, of
     which (v/(v + w))² survives to the end: over all steps, up to W = s_max²,
     h ∫ w v²/(v + w)³ dw = v (h/2) (W/(v + W))². The consistent one needs no chi = 1 for that."""
@@ -207,7 +209,7 @@ def flow_error(name: str, steps: int) -> float:
 
 
 @pytest.mark.parametrize(("name", "order"), [("pf-euler", 1), ("pf-heun", 2)])
-def test_order_of_convergence(name, order) -> None:
+def test_order_of_convergence(name: str, order: int) -> None:
     """error = c h^p (1 + c' h + …) with h = log(16)/steps and c' of order 1, so that the slope
     between h and h/2 is p + c' h/(2 ln 2): p within h, and nearer with each halving."""
     errors = [flow_error(name, steps) for steps in (128, 256, 512, 1024)]
@@ -222,7 +224,7 @@ def test_heun_beats_euler_for_the_same_evaluations() -> None:
 
 
 @pytest.mark.parametrize("name", ["pf-euler", "pf-heun"])
-def test_flow_ends_on_the_denoised(name) -> None:
+def test_flow_ends_on_the_denoised(name: str) -> None:
     oracle, process = two_modes(), GBM(0.8)
     last = plan(process, geometric(process, 5, S_MIN))[-1]
     y = normal((20, 1), 5)
@@ -233,9 +235,9 @@ def test_flow_ends_on_the_denoised(name) -> None:
 # --- what the design claims ---
 
 
-def annealed_error(name: str, **knobs: float) -> float:
+def annealed_error(name: str, chi: float, r: float = 1.0) -> float:
     oracle, process, noise = two_modes(), GBM(0.8), generator(6)
-    levels = plan(process, uniform(process, 1000), **knobs)
+    levels = plan(process, uniform(process, 1000), chi=chi, r=r)
     return wasserstein(
         oracle,
         arrive(
@@ -248,7 +250,7 @@ def annealed_error(name: str, **knobs: float) -> float:
 
 
 @pytest.mark.parametrize("name", ["adls", "asams"])
-def test_kappa_consistent_beats_annealed(name) -> None:
+def test_kappa_consistent_beats_annealed(name: str) -> None:
     """N = 1,000 uniform levels, chi = 0.995, r = 1: the consistent one is as good as exact draws,
     the paper's is off by many times what they ever are."""
     limit = wasserstein_limit(two_modes(), COUNT)

@@ -17,14 +17,16 @@ from tests.support.beds import P_FOUR
 STEPS = 2 * CHUNK + 3  # over two refills
 
 
-def steps(seed: int, indices: list[int], shape=(3, 5), count: int = STEPS) -> Tensor:
+def steps(
+    seed: int, indices: list[int], shape: tuple[int, ...] = (3, 5), count: int = STEPS
+) -> Tensor:
     """z of the first `count` steps, [count, B, *shape]."""
     noise = StepNoise(seed, indices, shape)
     return torch.stack([noise(j) for j in range(count)])
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_starts_do_not_depend_on_the_batch(size) -> None:
+def test_starts_do_not_depend_on_the_batch(size: int) -> None:
     indices = list(range(64))
     u, z = start_numbers(5, indices, 27)
     parts = [start_numbers(5, indices[i : i + size], 27) for i in range(0, 64, size)]
@@ -41,7 +43,7 @@ def test_starts_do_not_depend_on_the_order() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 32])
-def test_step_noise_does_not_depend_on_the_batch(size) -> None:
+def test_step_noise_does_not_depend_on_the_batch(size: int) -> None:
     indices = list(range(32))
     whole = steps(5, indices)
     parts = [steps(5, indices[i : i + size]) for i in range(0, 32, size)]
@@ -54,7 +56,7 @@ def test_step_noise_does_not_depend_on_the_order() -> None:
 
 
 @pytest.mark.parametrize("count", [1, CHUNK - 1, CHUNK, CHUNK + 1])
-def test_step_noise_has_prefixes(count) -> None:
+def test_step_noise_has_prefixes(count: int) -> None:
     """Step j of sample i is the same however many steps a configuration takes."""
     assert torch.equal(steps(5, [0, 4], count=count), steps(5, [0, 4])[:count])
 
@@ -103,7 +105,7 @@ def test_noise_leaves_the_global_rng_alone() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_samples_do_not_depend_on_the_batch(name) -> None:
+def test_samples_do_not_depend_on_the_batch(name: str) -> None:
     """Start, noise, every kernel and the driver, in the float32 of a study, bit by bit."""
     process, shape = GBM(0.8), (3, 3, 3)  # 27 pixels: rows lie at odd addresses
     levels = plan(process, geometric(process, 20, 0.02))
