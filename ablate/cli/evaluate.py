@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,16 +11,61 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ablate.cli.app import DeviceOption, app
+from ablate.cli.options import ExtractorOption, ResizeOption
 from ablate.core.errors import UserError, first_line
 from ablate.core.workspace import Workspace
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
 if TYPE_CHECKING:
     from ablate.experiment.evaluate import ImageSet
+    from ablate.experiment.evaluation import Evaluation
     from ablate.generate.settings import Settings
+    from ablate.metrics.extractors.extractor import Extractor
 
 
 MEASURED = [name for name, metric in METRICS.items() if metric.measure is not None]
+
+
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A folder of images, a .npy, .npz, .pt or .safetensors file of images, or a bundle's"
+        " name."
+    ),
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        help="DATASET/test, DATASET/train, a folder or a file. Default for a bundle: its dataset's"
+        " test images."
+    ),
+]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"{', '.join(MEASURED)}; may be repeated. Metrics that are measured in one call come"
+        " together. Default: those that every study has, all but fid_infinity."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KNOB=VALUE of the sampler, for a bundle; may be repeated."),
+]
+VersusOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="KNOB=VALUE of a second configuration, drawn from the same noise and compared sample"
+        " by sample; may be repeated."
+    ),
+]
+CountOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of images to draw, or to take from the files."),
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of samples drawn from a bundle.")]
+NeighboursOption = Annotated[
+    bool, typer.Option("--neighbours", help="Also search for copies of training images.")
+]
 
 
 @app.command(
@@ -29,94 +74,86 @@ MEASURED = [name for name, metric in METRICS.items() if metric.measure is not No
 )
 def evaluate(
     context: typer.Context,
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A folder of images, a .npy, .npz, .pt or .safetensors file of"
-            " images, or a bundle's name."
-        ),
-    ],
-    against: Annotated[
-        str | None,
-        typer.Option(
-            help="DATASET/test, DATASET/train, a folder or a file. Default for a bundle:"
-            " its dataset's test images."
-        ),
-    ] = None,
-    extractor: Annotated[
-        str, typer.Option(help="inception, or a dataset's small classifier by its name.")
-    ] = "inception",
-    resize: Annotated[
-        str, typer.Option(help="For inception: tf1 (as published FIDs), antialias or clean.")
-    ] = "tf1",
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"{', '.join(MEASURED)}; may be repeated. Metrics that are measured in one call"
-            " come together. Default: those that every study has, all but fid_infinity."
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="How many: the first of the files, or to draw.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of samples drawn from a bundle.")] = 0,
-    knobs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KNOB=VALUE of the sampler, for a bundle; may be repeated."),
-    ] = None,
-    versus: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="KNOB=VALUE that makes a second configuration, drawn from the same noise and"
-            " compared in pairs; may be repeated."
-        ),
-    ] = None,
-    neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="Look for copies of training images, too.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
-    log: Annotated[bool, typer.Option(help="Record it in MLflow.")] = True,
+    source: SourceArgument,
+    against: AgainstOption = None,
+    extractor: ExtractorOption = "inception",
+    resize: ResizeOption = "tf1",
+    metric: MetricOption = None,
+    samples: CountOption = None,
+    seed: SeedOption = 0,
+    knobs: SetOption = None,
+    versus: VersusOption = None,
+    neighbours: NeighboursOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    log: Annotated[bool, typer.Option(help="Record the result in MLflow.")] = True,
     device: DeviceOption = "auto",
 ) -> None:
     """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
-    from ablate.cli.console import print_difference, print_evaluation, print_json
-    from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
-    from ablate.experiment import evaluate as evaluation
+    from ablate.experiment.evaluate import find_features
     from ablate.models.bundle import known
 
     workspace, where = context.obj, resolve(device)
     which = together(metric or measured_in_studies())
-    network = evaluation.find_features(extractor, resize, workspace)
+    network = find_features(extractor, resize, workspace)
     if source in known(workspace):
         work = _to_draw(workspace, source, against, samples or 1000, seed, knobs, versus, where)
     else:
         work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
+        found = _measure(source, work, network, which, neighbours, workspace)
+    _print(found, as_json)
+    if log:
+        _log(found, workspace, where)
+
+
+def _measure(
+    source: str,
+    work: _Work,
+    network: Extractor,
+    which: Sequence[str],
+    neighbours: bool,
+    workspace: Workspace,
+) -> list[Evaluation]:
+    """Draw or read the images and measure them, after everything is checked."""
+    from ablate.cli.progress import image_bar
+    from ablate.experiment import evaluate as evaluation
+
     target, count = work.against, work.number
     evaluation.check(source, work.shape, count, target, network, which, neighbours)
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
-        sets = [draw() for draw in work.sets]
-        dataset = target.dataset if neighbours else None
-        near = None if dataset is None else evaluation.near_training_images(dataset, workspace)
-        total = len(target.pixels) + count * len(sets)
-        with image_bar(f"features by {network.name}", total) as bar:
-            reference = evaluation.reference_of(target, network, count, bar)
-            found = [
-                evaluation.evaluate(images, reference, network, which, chosen, near, bar)
-                for images, chosen in zip(sets, work.knobs, strict=True)
-            ]
+    sets = [draw() for draw in work.sets]
+    dataset = target.dataset if neighbours else None
+    near = None if dataset is None else evaluation.near_training_images(dataset, workspace)
+    total = len(target.pixels) + count * len(sets)
+    with image_bar(f"features by {network.name}", total) as bar:
+        reference = evaluation.reference_of(target, network, count, bar)
+        return [
+            evaluation.evaluate(images, reference, network, which, chosen, near, bar)
+            for images, chosen in zip(sets, work.knobs, strict=True)
+        ]
+
+
+def _print(found: list[Evaluation], as_json: bool) -> None:
+    from ablate.cli.console import print_difference, print_evaluation, print_json
+    from ablate.experiment.evaluate import comparison, differences
+
     if as_json:
-        print_json(found[0].as_json() if len(found) == 1 else evaluation.comparison(*found))
-    else:
-        for each in found:
-            print_evaluation(each)
-        if len(found) == 2:
-            print_difference(evaluation.differences(*found))
-    for each in found if log else []:
+        print_json(found[0].as_json() if len(found) == 1 else comparison(*found))
+        return
+    for each in found:
+        print_evaluation(each)
+    if len(found) == 2:
+        print_difference(differences(*found))
+
+
+def _log(found: list[Evaluation], workspace: Workspace, device: str) -> None:
+    from ablate.experiment.evaluate import record
+
+    for each in found:
         try:
-            evaluation.record(each, workspace, where)
+            record(each, workspace, device)
         except Exception as error:  # any error of a database or a disk
-            reason = f"{first_line(error)}; --no-log leaves it out"
+            reason = f"{first_line(error)}; --no-log skips the recording"
             raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ablate.cli.app import app, safetensors
+from ablate.cli.options import ExtractorOption, ResizeOption
 from ablate.core.errors import UserError
 
 features_app = typer.Typer(
@@ -17,10 +18,6 @@ features_app = typer.Typer(
 )
 app.add_typer(features_app, name="features")
 SplitName = Annotated[str, typer.Argument(help="DATASET/test or DATASET/train.")]
-ExtractorOption = Annotated[
-    str, typer.Option(help="inception, or a dataset's small classifier by its name.")
-]
-ResizeOption = Annotated[str, typer.Option(help="For inception: tf1, antialias or clean.")]
 
 
 @features_app.command("compute", epilog="Example: ablate features compute cifar10/test")

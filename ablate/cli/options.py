@@ -34,6 +34,12 @@ TrackingOption = Annotated[
         envvar="MLFLOW_TRACKING_URI", help="Where machines share the record: an MLflow server."
     ),
 ]
+ExtractorOption = Annotated[
+    str, typer.Option(help="inception, or a dataset's small classifier by its name.")
+]
+ResizeOption = Annotated[
+    str, typer.Option(help="For inception: tf1 (as published FIDs), antialias or clean.")
+]
 
 
 def tracked(workspace: Workspace, tracking: str) -> Workspace:

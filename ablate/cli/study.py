@@ -25,27 +25,34 @@ if TYPE_CHECKING:
     from ablate.study.definition import Study
 
 
+TrialsOption = Annotated[
+    int | None, typer.Option(min=1, help="Total number of trials, instead of the budget's.")
+]
+MinutesOption = Annotated[
+    float | None, typer.Option(min=0, help="Start no trial after so many minutes.")
+]
+EvaluationsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Start no trial after so many network evaluations of an image."),
+]
+PlanOption = Annotated[
+    bool, typer.Option("--plan", help="Print what it will cost on this device; run nothing.")
+]
+WorkersOption = Annotated[
+    int, typer.Option(min=1, help="Processes on this machine that share the study.")
+]
+
+
 @app.command(epilog="Example: ablate study digits-adls --budget smoke")
 def study(
     context: typer.Context,
     name: Name,
     budget: BudgetOption = None,
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Total number of trials, instead of the budget's.")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Begin no trial after so many minutes.")
-    ] = None,
-    evaluations: Annotated[
-        int | None,
-        typer.Option(min=1, help="Begin no trial after so many network evaluations of an image."),
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print what it will cost on this device; run nothing.")
-    ] = False,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes on this machine that share the study.")
-    ] = 1,
+    trials: TrialsOption = None,
+    minutes: MinutesOption = None,
+    evaluations: EvaluationsOption = None,
+    plan: PlanOption = False,
+    workers: WorkersOption = 1,
     storage: StorageOption = "",
     tracking_uri: TrackingOption = "",
     device: DeviceOption = "auto",
@@ -53,7 +60,7 @@ def study(
 ) -> None:
     """Run a study, or continue it to its total number of trials.
 
-    Any number of machines join in by running the same command with the same --storage and
+    Several machines share a study by running the same command with the same --storage and
     --tracking-uri.
     """
     from ablate.cli.console import console, print_plan, print_study
