@@ -102,6 +102,11 @@ class StudyResults(NamedTuple):
         done = [t for t in done if not self.violated(t)]
         return sorted(done, key=lambda t: objective.sign * t.metrics[metric])
 
+    def progress(self) -> str:
+        """How far the study is: "quick: 3 of 24 trials"."""
+        done = sum(trial.state not in ("running", "interrupted") for trial in self.trials)
+        return f"{self.budget}: {done} of {self.planned} trials"
+
     def violated(self, trial: Trial) -> list[str]:
         """The constraints that a trial does not keep to."""
         bounds = self.spec.get("constraints", {})

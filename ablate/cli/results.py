@@ -47,31 +47,46 @@ def results(
 def list_studies(context: typer.Context, tracking_uri: TrackingOption = "") -> None:
     """List the studies, family by family, with their question and state."""
     from ablate.cli.console import print_groups
-    from ablate.study import find as studies
+    from ablate.study.find import names
 
     workspace = tracked(context.obj, tracking_uri)
     groups: dict[str, list[tuple[str, ...]]] = {}
-    for name, family in studies.names(workspace).items():
-        groups.setdefault(family, []).append((name, *_question_and_state(workspace, name)))
+    states = _states(workspace)
+    for name, family in names(workspace).items():
+        question = _question(workspace, name)
+        row = (
+            (str(question), "broken")
+            if isinstance(question, UserError)
+            else (question, states.get(name, "not run"))
+        )
+        groups.setdefault(family, []).append((name, *row))
     print_groups(["study", "question", "state"], list(groups.values()))
 
 
-def _question_and_state(workspace: Workspace, name: str) -> tuple[str, str]:
-    from ablate.study import find as studies
+def _question(workspace: Workspace, name: str) -> str | UserError:
+    """The study's question, or what is wrong with its file: one must not hide the others."""
+    from ablate.study.find import find
 
     try:
-        question = studies.find(workspace, name).question
-    except UserError as error:  # one broken file must not hide the others
-        return str(error), "broken"
+        return find(workspace, name).question
+    except UserError as error:
+        return error
+
+
+def _states(workspace: Workspace) -> dict[str, str]:
+    """Study -> how far it is; from a local file at once, from a server through MLflow."""
     if not workspace.has_record():
-        return question, "not run"
+        return {}
+    if workspace.is_local:
+        from ablate.tracking.glance import progress
+
+        if (states := progress(workspace)) is not None:
+            return states
     from ablate.tracking import Reader
 
-    record = Reader(workspace).latest(name)
-    if record is None:
-        return question, "not run"
-    done = sum(trial.state not in ("running", "interrupted") for trial in record.trials)
-    return question, f"{record.budget}: {done} of {record.planned} trials"
+    reader = Reader(workspace)
+    records = {name: reader.latest(name) for name in reader.names()}
+    return {name: record.progress() for name, record in records.items() if record is not None}
 
 
 @app.command(epilog="Example: ablate show digits-adls --budget quick")
