@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from mlflow.tracking import MlflowClient
 
@@ -46,7 +48,7 @@ def test_studies_that_seek_different_things_are_refused() -> None:
 
 
 @pytest.fixture
-def measured(tiny_bundle, tmp_path) -> tuple[Setup, Workspace]:
+def measured(tiny_bundle: Path, tmp_path: Path) -> tuple[Setup, Workspace]:
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
     run(setup, workspace, Quiet())
     return setup, workspace

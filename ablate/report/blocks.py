@@ -118,8 +118,8 @@ def visible(block: Block) -> bool:
 
 def tables_in(blocks: Iterable[Block]) -> list[Table]:
     """All tables, shown or not."""
-    found = [b.table if isinstance(b, Details | Attachment) else b for b in blocks]
-    return [block for block in found if isinstance(block, Table)]
+    opened = [b.table if isinstance(b, Details | Attachment) else b for b in blocks]
+    return [block for block in opened if isinstance(block, Table)]
 
 
 def figures_in(blocks: Iterable[Block]) -> list[Figure]:

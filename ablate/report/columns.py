@@ -16,7 +16,7 @@ COPIES = "nn_"
 
 
 def metrics(results: StudyResults) -> list[str]:
-    """Objectives, metrics with a protocol, then whatever else was logged; costs last."""
+    """Objectives, metrics with a protocol, then all others that were logged; costs last."""
     first = [o.metric for o in results.objectives]
     logged = [name for t in results.trials for name in t.metrics]
     names = dict.fromkeys([*first, *results.protocols, *sorted(logged)])

@@ -118,7 +118,7 @@ def _panels(results: StudyResults, panels: list[Panel]) -> Panels | None:
 def _seen(results: StudyResults, *, numbers: bool) -> list[str]:
     """Knobs that trials with a result have several values of."""
     values = {knob: knob_values(_with_results(results), knob) for knob in varied(results)}
-    return [k for k, found in values.items() if len(found) > 1 and is_scale(found) == numbers]
+    return [k for k, taken in values.items() if len(taken) > 1 and is_scale(taken) == numbers]
 
 
 def _with_results(results: StudyResults) -> list[Trial]:

@@ -51,14 +51,14 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
             for role, trial in chosen
         ]
 
-    found = [
+    groups = [
         Pictures("Samples", of(SAMPLES, trials)),
         Pictures("From noise to image", of(TRAJECTORY, trials), strips=True),
     ]
     if searched_for_copies(results):
         nearest = of(NEIGHBOURS, trials[:1], f" {NEAREST}")
-        found.append(Pictures("Beside the training images", nearest, strips=True))
-    return found
+        groups.append(Pictures("Beside the training images", nearest, strips=True))
+    return groups
 
 
 def _caption(results: StudyResults, role: str, trial: Trial) -> str:

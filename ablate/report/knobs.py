@@ -31,7 +31,7 @@ def fixed(results: StudyResults) -> dict[str, Value]:
     """The knobs that took one value, with it."""
     knobs = in_order({knob for t in results.trials for knob in t.params})
     values = {knob: knob_values(results.trials, knob) for knob in knobs}
-    return {knob: found[0] for knob, found in values.items() if len(found) == 1}
+    return {knob: taken[0] for knob, taken in values.items() if len(taken) == 1}
 
 
 def legend(results: StudyResults) -> Legend:

@@ -109,7 +109,7 @@ def draw_panels(data: Panels) -> Figure:
 def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
     for place, mean in enumerate(panel.means):
         ax.plot([mean, mean], [place - 0.32, place + 0.32], color=INK, linewidth=1.6, zorder=2)
-    aside = [0.14 * (turn % 3 - 1) for turn in range(len(panel.dots))]  # lest they hide each other
+    aside = [0.14 * (turn % 3 - 1) for turn in range(len(panel.dots))]  # not to hide each other
     places = [dot.x + shift for dot, shift in zip(panel.dots, aside, strict=True)]
     _points(ax, panel.dots, places, across=True)
     ax.set_yticks(range(len(panel.kinds)), list(panel.kinds))

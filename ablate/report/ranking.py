@@ -28,13 +28,13 @@ def contenders(results: StudyResults) -> list[Trial]:
 def pruned_trials(results: StudyResults) -> list[tuple[Trial, Estimate]]:
     """Pruned trials with the last value of their first objective."""
     metric = results.objectives[0].metric
-    found = []
+    pruned = []
     for trial in results.trials:
         looks = [m for name in trial.metrics if (m := OF_A_RUNG.match(name)) and m[1] == metric]
         if trial.state == "pruned" and looks:
             last = max(looks, key=lambda look: int(look[2]))[0]
-            found.append((trial, Estimate(trial.metrics[last], trial.intervals.get(last))))
-    return found
+            pruned.append((trial, Estimate(trial.metrics[last], trial.intervals.get(last))))
+    return pruned
 
 
 def front(results: StudyResults) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""A synthetic study record, realistic in kind and simple enough to work out by hand.
+"""Results of a synthetic study, realistic in kind and simple enough to work out by hand.
 
 The KID of a trial's three seeds is base - a, base and base + a in some order: the mean is `base`,
 the standard deviation a, and the half-width of the 95 % interval 4.303 a/√3 = 2.4843 a.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ablate.results import Cell, Objective, StudyResults, Trial, Value, summarise
+from ablate.results import SAMPLES, Cell, Objective, StudyResults, Trial, Value, summarise
 
 HALF = 4.303 / 3**0.5
 """Half-width of the interval over three seeds in units of their standard deviation."""
@@ -72,6 +72,7 @@ def trial(number: int, params: dict[str, Value], cells: list[dict[str, float]]) 
 
 
 def lost(number: int, state: str, params: dict[str, Value], reason: str | None) -> Trial:
+    """A trial in a state other than complete, without cells."""
     return Trial(f"run-{number}", number, state, params, {}, {}, reason, [])
 
 
@@ -129,8 +130,8 @@ def study(seeds: int = 3) -> StudyResults:
 
 def empty() -> StudyResults:
     """A study that has only just begun."""
-    record = study()
-    return record._replace(trials=[t for t in record.trials if t.state != "complete"])
+    results = study()
+    return results._replace(trials=[t for t in results.trials if t.state != "complete"])
 
 
 def pictures(folder: Path) -> Callable[[str, str], Path]:
@@ -139,7 +140,7 @@ def pictures(folder: Path) -> Callable[[str, str], Path]:
     def fetch(run_id: str, name: str) -> Path:
         path = folder / run_id / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        width, height = (224, 224) if name == "samples.png" else (448, 56)
+        width, height = (224, 224) if name == SAMPLES else (448, 56)
         path.write_bytes(png(width, height, zlib.crc32(run_id.encode())))
         return path
 
@@ -147,6 +148,7 @@ def pictures(folder: Path) -> Callable[[str, str], Path]:
 
 
 def no_pictures(run_id: str, name: str) -> Path:
+    """An artifact store that holds nothing."""
     raise FileNotFoundError(f"{run_id}/{name}")
 
 

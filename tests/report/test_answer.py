@@ -1,0 +1,54 @@
+"""The sentences that answer a study's question."""
+
+from __future__ import annotations
+
+from ablate.report import answer, ranking
+from ablate.results import StudyResults
+
+
+def test_state(results: StudyResults) -> None:
+    expected = "15 of 20 planned trials complete, 1 diverged, 1 failed, 1 running."
+    assert answer.state(results) == expected
+
+
+def test_the_answer_names_the_best_the_baselines_and_the_ties(results: StudyResults) -> None:
+    sentences = answer.answer(results)
+    assert sentences[0] == (
+        "Of 13 complete configurations that leak no data the best by KID (lower is better) is "
+        "trial 13: pf-heun, class-gaussian, levels = 20, with KID 0.01190 ± 0.00099 "
+        "(mean and 95 % interval over 3 seeds)."
+    )
+    assert sentences[1] == (
+        "It is worse than held-out images (0.0008), and better than "
+        "class-gaussian, no network (0.21)."
+    )
+    # 13, 3, 7 and 5 lie within each other's reach; 1 at 0.0185 does not
+    assert (
+        "the first 4 configurations cannot be distinguished at this number of seeds" in sentences[2]
+    )
+    # 0.0122 less 0.0119, seed by seed: -0.0001, -0.0001, 0.0011 by the rotated offsets
+    assert sentences[3] == "Seed by seed, the best leads by 0.0003 ± 0.0017."
+    assert sentences[4].startswith("Trial 9 (pf-heun, forward-data (leaks data), levels = 10)")
+
+
+def test_a_clear_winner_is_called_one(results: StudyResults) -> None:
+    field = [t for t in results.trials if t.number in (0, 3)]
+    sentences = " ".join(answer.answer(results._replace(trials=field)))
+    assert "has an interval that does not overlap" in sentences
+    assert answer.tied(ranking.ranking(results._replace(trials=field)), "kid") == 1
+
+
+def test_a_baseline_inside_the_interval_is_no_win(results: StudyResults) -> None:
+    near = results._replace(baselines={"rival": {"kid": 0.012}})
+    assert "It is indistinguishable from rival (0.012)." in answer.answer(near)
+
+
+def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
+    results: StudyResults,
+) -> None:
+    """0.0119 ± 0.00099 against 0.014: apart from the bare number, not from 0.014 ± 0.002."""
+    bare = results._replace(baselines={"held-out images": {"kid": 0.014}})
+    wide = results._replace(baselines={"held-out images": {"kid": 0.014, "kid.interval": 0.002}})
+    assert answer.answer(bare)[1] == "It is better than held-out images (0.014)."
+    expected = "It is indistinguishable from held-out images (0.0140 ± 0.0020)."
+    assert answer.answer(wide)[1] == expected

@@ -1,0 +1,98 @@
+"""Figures as data, before they are drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.report import figures, shapes
+from ablate.report.names import Estimate
+from ablate.results import StudyResults
+from tests.report.reading import caption_of, two_objectives
+from tests.support.records import lost
+
+
+def test_the_ladder_names_every_knob_where_there_are_few(results: StudyResults) -> None:
+    few = [t._replace(params={"init": t.params["init"], "L": t.number % 4}) for t in results.trials]
+    data = figures.ladder(results._replace(trials=few), count=3)
+    assert data is not None
+    assert all("L = " in dot.label for dot in data.dots)
+
+
+def test_the_ladder_distinguishes_configurations_if_knobs_are_many(
+    results: StudyResults,
+) -> None:
+    many = [
+        t._replace(params={"sampler": "adls", "chi": 1.0, "r": t.number % 2, "L": t.number})
+        for t in results.trials
+    ]
+    many[0].params.update(chi=0.9, sampler="asams")  # now all four vary
+    data = figures.ladder(results._replace(trials=many), count=3)
+    assert data is not None
+    assert [dot.label for dot in data.dots] == [
+        "adls, L = 9  #9",
+        "adls, L = 13  #13",
+        "adls, L = 3  #3",
+    ]
+
+
+def test_the_ladder_holds_the_best_and_sorts_the_baselines(results: StudyResults) -> None:
+    data = figures.ladder(results, count=3)
+    assert data is not None
+    assert [dot.trial for dot in data.dots] == [9, 13, 3]
+    assert [dot.best for dot in data.dots] == [False, True, False]  # 9 is an oracle
+    assert [dot.leaks for dot in data.dots] == [True, False, False]
+    assert data.dots[0].label == "pf-heun, forward-data (leaks data)  #9"
+    # the dots span 0.0087 to 0.0132: both baselines lie more than that span away
+    assert [line.label for line in data.far] == ["held-out images", "class-gaussian, no network"]
+    wide = figures.ladder(results, count=15)  # 0.0094 to 0.142 is more than tenfold
+    assert wide is not None
+    assert wide.axis.log
+    assert len(wide.near) == 2
+
+
+def test_panels_hold_every_varied_knob_once(results: StudyResults) -> None:
+    kinds, sweeps = figures.choices(results), figures.sweeps(results)
+    assert kinds is not None
+    assert sweeps is not None
+    assert [panel.axis.label for panel in kinds.panels] == ["sampler", "init"]
+    assert [panel.axis.label for panel in sweeps.panels] == ["χ", "r", "L", "n", "levels"]
+    start = kinds.panels[1]
+    assert start.kinds[0] == "forward-data (leaks data)"
+    assert start.means[0] == pytest.approx(0.01225)
+    assert [len(panel.dots) for panel in sweeps.panels] == [11, 11, 11, 11, 15]
+
+
+def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> None:
+    settings = {**results.trials[0].params, "init": "gaussian", "chi": 0.99}
+    partial = {"kid_n64": 0.9, "kid_n128": 0.5, "fid_n128": 9.0}
+    pruned = lost(20, "pruned", settings, "worse")._replace(metrics=partial)
+    shown = results._replace(trials=[*results.trials, pruned])
+    kinds, sweeps = figures.choices(shown), figures.sweeps(shown)
+    assert kinds is not None
+    assert sweeps is not None
+    (init,) = (panel for panel in kinds.panels if panel.axis.label == "init")
+    assert init.kinds[-1] == "gaussian"  # last, for it has no complete trial
+    assert len(init.means) == len(init.kinds) - 1
+    last = float(len(init.kinds) - 1)
+    assert init.dots[-1] == shapes.Dot(20, "gaussian", last, Estimate(0.5), pruned=True)
+    (chi,) = (panel for panel in sweeps.panels if panel.axis.label == "χ")
+    assert (chi.dots[-1].x, chi.dots[-1].y.value) == (0.99, 0.5)
+    assert caption_of(shown, "sweeps").endswith("Crosses: pruned, at their last value.")
+    assert "Crosses" not in caption_of(results, "sweeps")
+    ladder = figures.ladder(shown, count=99)
+    assert ladder is not None
+    assert 20 not in [dot.trial for dot in ladder.dots]  # not ranked
+
+
+def test_cost_and_tradeoff(results: StudyResults) -> None:
+    cost = figures.against_cost(results)
+    assert cost is not None
+    assert {dot.x for dot in cost.dots if dot.label == "pf-heun"} == {17.0, 37.0}
+    assert figures.tradeoff(results) is None
+    both = two_objectives()
+    assert figures.against_cost(both) is None  # the same figure twice
+    trade = figures.tradeoff(both)
+    assert trade is not None
+    assert [x for x, _ in trade.front] == [17.0, 37.0]
+    assert [y for _, y in trade.front] == pytest.approx([0.0126, 0.0119])
+    assert [line.value for line in trade.near] == [0.0008, 0.21]

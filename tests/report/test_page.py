@@ -1,0 +1,89 @@
+"""The page: complete in one file, and safe from what results hold."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+from ablate.report import answer, render
+from tests.support.records import empty, no_pictures, study
+
+
+class Links(HTMLParser):
+    """Every src and href of a page, and the tags left open."""
+
+    VOID = frozenset({"meta", "img", "link", "br"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_but_itself(report: Path) -> None:
+    html = (report / "index.html").read_text(encoding="utf-8")
+    page = Links(html)
+    assert not page.open
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert "http://" not in html
+    assert "https://" not in html
+    assert "@import" not in html
+    assert "url(" not in html
+    elsewhere = {link for link in page.links if not link.startswith("data:image/")}
+    assert elsewhere == {"tables/trials.csv", "tables/", "figures/"}
+    assert sum(link.startswith("data:image/svg+xml") for link in page.links) == 4
+    assert sum(link.startswith("data:image/png") for link in page.links) == 6
+
+
+def test_the_page_says_what_matters(report: Path) -> None:
+    html = (report / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    for phrase in (
+        "Which start and which sampler",
+        "cannot be distinguished at this number of seeds",
+        "15 of 20 planned trials complete",
+        "annealing: the factor on the noise coefficient",
+        'forward-data <span class="leak">leaks data</span>',
+        "3.1 % of the pixels changed sign",
+        "0.9 GB_free &amp; none",
+        "sha256:4f1c09ab",
+        "b7e2d1c04a9f",
+    ):
+        assert phrase in html
+
+
+def test_names_from_results_cannot_break_the_page(tmp_path: Path) -> None:
+    nasty = empty()._replace(name="<script>x</script>", question="a <b> & 'c'")
+    html = render.write(nasty, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
+    assert "script" not in Links(html).tags
+    assert "a &lt;b&gt; &amp;" in html
+
+
+def test_a_study_without_complete_trials_still_has_a_report(tmp_path: Path) -> None:
+    html = render.write(empty(), no_pictures, tmp_path / "r").read_text(encoding="utf-8")
+    assert "No configuration is complete yet" in html
+    assert "0 of 20 planned trials complete, 1 diverged, 1 failed, 1 running." in html
+    assert "held-out images" in html
+    assert "What each knob does" not in html
+    bare = empty()._replace(trials=[], baselines={}, protocols={}, tags={})
+    assert render.write(bare, no_pictures, tmp_path / "bare").is_file()
+
+
+def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    results = study(seeds=1)
+    assert "KID 0.0119 (one seed: no interval)" in answer.answer(results)[0]
+    assert "may or may not be behind (one seed: no interval)" in answer.answer(results)[2]
+    html = render.write(results, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
+    assert "One seed: no interval." in html
+    assert "±" not in html
+    assert "kid_half_width" not in (tmp_path / "r/tables/trials.csv").read_text()

@@ -1,0 +1,71 @@
+"""The report's folder: complete, the same bytes each time, replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ablate.core.errors import UserError
+from ablate.report import render
+from tests.report.reading import all_tables, files
+from tests.support.records import empty, no_pictures, study
+
+
+def test_the_folder_holds_every_table_and_figure(report: Path) -> None:
+    written = set(files(report))
+    for name in all_tables(study()):
+        assert {f"tables/{name}.csv", f"tables/{name}.tex"} <= written
+    for name in ("best", "choices", "sweeps", "cost"):
+        assert {f"figures/{name}.png", f"figures/{name}.svg"} <= written
+    assert {"figures/samples-worst.png", "figures/trajectory-best.png"} <= written
+    linked = (report / "report.md").read_text(encoding="utf-8").split("](")[1:]
+    assert all(link.split(")")[0] in written for link in linked)
+
+
+def test_the_same_results_give_the_same_bytes_and_nothing_heavy_is_imported(
+    report: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import sys, pathlib, ablate.report.render as render\n"
+        "heavy = {'torch', 'optuna', 'mlflow', 'typer'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "from tests.support import records\n"
+        "store = records.pictures(pathlib.Path(sys.argv[1]) / 'store')\n"
+        "render.write(records.study(), store, pathlib.Path(sys.argv[1]) / 'again')\n"
+    )
+    surroundings = os.environ | {"PYTHONHASHSEED": "1", "MPLBACKEND": "svg"}
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], check=True, cwd=root, env=surroundings
+    )
+    assert files(tmp_path / "again") == files(report)
+
+
+def test_a_report_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "reports" / "r"
+    render.write(empty(), no_pictures, folder)
+    (folder / "figures" / "stale.png").write_bytes(b"")
+    before = files(folder)
+
+    def killed(run_id: str, name: str) -> Path:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        render.write(study(), killed, folder)
+    assert files(folder) == before
+    render.write(empty(), no_pictures, folder)
+    assert "figures/stale.png" not in files(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["r"]
+
+
+def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match=r"holds thesis\.tex.*name another folder"):
+        render.write(empty(), no_pictures, tmp_path)
+    with pytest.raises(UserError, match="is a file"):
+        render.write(empty(), no_pictures, tmp_path / "thesis.tex")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"

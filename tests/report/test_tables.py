@@ -1,0 +1,87 @@
+"""Tables of trials, on results whose every number can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.report import knobs, tables
+from ablate.report.names import Estimate
+from ablate.results import StudyResults
+from tests.report.reading import all_tables, column
+from tests.support.records import HALF
+
+
+def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
+    results: StudyResults,
+) -> None:
+    table = tables.best(results, count=3)
+    keys = [c.key for c in table.header]
+    assert keys[:9] == ["rank", "trial", "sampler", "init", "chi", "r", "L", "n", "levels"]
+    assert keys[9:] == ["kid", "nfe", "seconds"]
+    assert [c.label for c in table.header][4] == "χ"
+    assert [c.label for c in table.header][9] == "KID ↓"
+    assert column(table, "rank") == [1, 2, 3]
+    assert column(table, "trial") == [9, 13, 3]
+    assert column(table, "init")[0] == "forward-data (leaks data)"
+    assert column(table, "chi") == [None, None, 0.995]
+    kid = column(table, "kid")[0]
+    assert isinstance(kid, Estimate)
+    assert kid == pytest.approx((0.0094, HALF * 0.0003))
+    # Heun on 10 levels: two evaluations on each of 8 steps, one on the last
+    assert column(table, "nfe")[0] == Estimate(17.0, 0.0)
+    assert knobs.fixed(results) == {"sigma": 0.8}
+
+
+def test_baselines_stand_apart_and_are_not_ranked(results: StudyResults) -> None:
+    best, alone = tables.best(results), tables.baselines(results)
+    assert best.apart[0] == ("held-out images", Estimate(0.0008), None, None)
+    assert "held-out images" not in [row[0] for row in best.rows]
+    assert alone.rows[1] == ("class-gaussian, no network", Estimate(0.21), Estimate(221.0))
+
+
+def test_measures_hold_the_rest_and_fid_comes_with_its_sample_count(results: StudyResults) -> None:
+    table = tables.measures(results, count=1)
+    labels = [c.label for c in table.header]
+    assert labels == ["rank", "trial", "FID at N = 1,000", "clamp rate", "flip rate"]
+    assert column(table, "fid") == [pytest.approx((19.4, HALF * 0.3))]
+
+
+def test_all_trials_are_shown_in_full(results: StudyResults) -> None:
+    table = tables.trials(results)
+    assert column(table, "trial") == list(range(18))
+    assert column(table, "state")[14:] == ["complete", "diverged", "failed", "running"]
+    assert column(table, "rank")[9] == 1
+    assert column(table, "rank")[15:] == [None] * 3
+    assert column(table, "seeds")[:1] == [3]
+    assert column(table, "sigma") == [0.8] * 18
+
+
+def test_troubles_are_named_with_their_reason_and_running_trials_are_none(
+    results: StudyResults,
+) -> None:
+    table = tables.troubles(results)
+    assert column(table, "trial") == [15, 16]
+    assert "3.1 % of the pixels" in str(column(table, "reason")[0])
+
+
+def test_neighbours_have_a_table_of_their_own(results: StudyResults) -> None:
+    assert "neighbours" not in all_tables(results)
+    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
+    shown = all_tables(results._replace(trials=trials))
+    assert "NN feature C_T" in [column.label for column in shown["neighbours"].header]
+    assert "NN feature C_T" not in [column.label for column in shown["measures"].header]
+
+
+def test_what_breaks_a_constraint_is_not_ranked_and_says_so(results: StudyResults) -> None:
+    best = results.ranked()[0]
+    bound = {"constraints": {"kid": best.metrics["kid"] - 1e-6}}
+    bounded = results._replace(spec={**results.spec, **bound})
+    assert all_tables(bounded)["best"].rows == []
+    reasons = [str(row[-1]) for row in all_tables(bounded)["troubles"].rows]
+    assert sum(reason.startswith("KID ") and " exceeds " in reason for reason in reasons) >= 1
+
+
+def test_metrics_of_a_rung_are_no_columns(results: StudyResults) -> None:
+    trials = [t._replace(metrics={**t.metrics, "kid_n64": 1.0}) for t in results.trials]
+    shown = all_tables(results._replace(trials=trials))
+    assert "kid_n64" not in [column.key for column in shown["measures"].header]
