@@ -13,7 +13,7 @@ from typing import Any
 from ablate.core.registry import Registry
 from ablate.samplers.adls import adls, adls_consistent
 from ablate.samplers.asams import asams, asams_as_printed, asams_consistent
-from ablate.samplers.kernel import Kernel
+from ablate.samplers.kernel import Kernel, State
 from ablate.samplers.ode import euler, heun
 
 ANNEALED = frozenset({"chi", "L", "r", "delta", "n"})
@@ -75,6 +75,12 @@ class Sampler:
         """Its step with its own knobs set."""
         own = self.own_values(chosen or {})
         return partial(self.step, **own) if own else self.step
+
+    def first_memory(
+        self, chosen: Mapping[str, Any] | None = None
+    ) -> Callable[[State], Any] | None:
+        """Its `init` with its own knobs set, as the driver takes it; None if it has no memory."""
+        return partial(self.init, **self.own_values(chosen or {})) if self.init else None
 
 
 def _annealed(name: str, step: Kernel, about: str, order: int = 1) -> Sampler:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -19,9 +19,9 @@ from torch import Tensor
 from ablate.diffusion.grids import Level, geometric, plan, uniform
 from ablate.diffusion.oracles import LogNormalMixture
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
-from ablate.samplers.drive import drive
 from ablate.samplers.kernel import Denoiser, Info, Kernel, State, hyvarinen
-from ablate.samplers.registry import SAMPLERS
+from ablate.samplers.registry import SAMPLERS, Sampler
+from tests.samplers.runs import drive_sampler
 from tests.support.beds import (
     generator,
     normal,
@@ -37,16 +37,19 @@ every_bed = pytest.mark.parametrize("oracle", BEDS.values(), ids=BEDS.keys())
 
 
 def arrive(
-    kernel: Kernel, oracle: LogNormalMixture, levels: list[Level], noise: Callable[[int], Tensor]
+    sampler: Sampler,
+    oracle: LogNormalMixture,
+    levels: list[Level],
+    noise: Callable[[int], Tensor],
 ) -> Tensor:
     """log|x| at the end of a run from the exact marginal at the first level."""
     y = oracle.draw(COUNT, generator(1)).log()
     start = y + levels[0].shift + levels[0].s * normal((COUNT, 1), 2)
-    return drive(kernel, oracle.denoised, start, levels, noise).x.abs().log()
+    return drive_sampler(sampler, oracle.denoised, start, levels, noise).x.abs().log()
 
 
 class Recovery(NamedTuple):
-    """How near a kernel comes to the law of y_0, in W1."""
+    """How near a sampler comes to the law of y_0, in W1."""
 
     error: float  # on the fine grid
     gap: float  # between the grid and its refinement
@@ -59,7 +62,7 @@ class Recovery(NamedTuple):
         return self.gap <= self.limit and self.error <= self.limit + self.gap
 
 
-def recovery(kernel: Kernel, oracle: LogNormalMixture, process: Process) -> Recovery:
+def recovery(sampler: Sampler, oracle: LogNormalMixture, process: Process) -> Recovery:
     fine = geometric(process, 2 * LEVELS, S_MIN)
     coarse = torch.cat([fine[:-1:2], fine[-1:]])
     z = normal((2 * LEVELS - 1, COUNT, 1), 3)
@@ -72,8 +75,8 @@ def recovery(kernel: Kernel, oracle: LogNormalMixture, process: Process) -> Reco
         a, b = root[2 * k], root[2 * k + 1]
         return (a * z[2 * k] + b * z[2 * k + 1]) / (a**2 + b**2).sqrt()
 
-    y = arrive(kernel, oracle, plan(process, fine), lambda j: z[j])
-    y_coarse = arrive(kernel, oracle, plan(process, coarse), summed)
+    y = arrive(sampler, oracle, plan(process, fine), lambda j: z[j])
+    y_coarse = arrive(sampler, oracle, plan(process, coarse), summed)
     gap = float((y.flatten().sort().values - y_coarse.flatten().sort().values).abs().mean())
     return Recovery(wasserstein(oracle, y), gap, wasserstein_limit(oracle, COUNT))
 
@@ -84,7 +87,7 @@ def recovery(kernel: Kernel, oracle: LogNormalMixture, process: Process) -> Reco
 @every_bed
 @pytest.mark.parametrize("name", ["dale-langevin", "sign-agnostic"])
 def test_reverse_sde_recovers_the_law(name: str, oracle: LogNormalMixture) -> None:
-    found = recovery(SAMPLERS[name].step, oracle, GBM(0.8))
+    found = recovery(SAMPLERS[name], oracle, GBM(0.8))
     assert found.holds, found
 
 
@@ -110,14 +113,14 @@ def without_divergence_in_log(
 def test_reverse_sde_without_the_divergence_term_fails(
     kernel: Kernel, oracle: LogNormalMixture
 ) -> None:
-    found = recovery(kernel, oracle, GBM(0.8))
+    found = recovery(Sampler("wrong", "", kernel), oracle, GBM(0.8))
     assert not found.holds
     assert found.gap <= found.limit  # it converges, to the wrong law
 
 
 @every_bed
 def test_algorithm_2_as_printed_fails(oracle: LogNormalMixture) -> None:
-    assert not recovery(SAMPLERS["asams-as-printed"].step, oracle, GBM(0.8)).holds
+    assert not recovery(SAMPLERS["asams-as-printed"], oracle, GBM(0.8)).holds
 
 
 # --- other processes: VE-GBM, and drifts that shift y ---
@@ -130,9 +133,9 @@ PROCESSES = {
 
 
 @pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
-@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asams-as-printed"])
+@pytest.mark.parametrize("name", [name for name, sampler in SAMPLERS.items() if sampler.order > 0])
 def test_every_process_recovers_the_law(name: str, process: Process) -> None:
-    found = recovery(SAMPLERS[name].step, two_modes(), process)
+    found = recovery(SAMPLERS[name], two_modes(), process)
     assert found.holds, found
 
 
@@ -141,7 +144,7 @@ def test_a_forgotten_shift_would_show() -> None:
     oracle, process = two_modes(), GBM(0.8, mu=0.9)
     levels = plan(process, geometric(process, 2 * LEVELS, S_MIN))
     blind = [levels[0], *(step._replace(shift=0.0, shift_next=0.0) for step in levels[1:])]
-    y = arrive(SAMPLERS["adls"].step, oracle, blind, lambda j: normal((COUNT, 1), 10 + j))
+    y = arrive(SAMPLERS["adls"], oracle, blind, lambda j: normal((COUNT, 1), 10 + j))
     assert wasserstein(oracle, y) > 2 * wasserstein_limit(oracle, COUNT)
 
 
@@ -188,60 +191,17 @@ def test_annealed_variance_is_not_recovered() -> None:
     assert final_variance("adls", levels) == pytest.approx(expected, rel=0.02)
 
 
-# --- order of the deterministic solvers ---
-
-
-def flow_error(name: str, steps: int) -> float:
-    """Against the exact flow y(s) = mean + √((v + s²)/(v + s_0²)) (y_0 - mean), at s_min > 0.
-
-    The last step, to s = 0, has no order: it is D(y; s_min) for every solver.
-    """
-    oracle, process = one_mode(), GBM(0.8, mu=0.9)
-    levels = plan(process, geometric(process, steps + 2, 0.05))[:-1]
-    assert len(levels) == steps
-    start = normal((20, 1), 4)
-    noise = torch.full((20, 1), math.nan, dtype=torch.float64)  # must not be looked at
-    y = drive(SAMPLERS[name].step, oracle.denoised, start, levels, lambda j: noise).x.log()
-    mean, v = oracle.means, oracle.variances
-    scale = ((v + levels[-1].s_next ** 2) / (v + levels[0].s ** 2)).sqrt()
-    exact = mean + scale * (start - levels[0].shift - mean) + levels[-1].shift_next
-    return float((y - exact).abs().max())
-
-
-@pytest.mark.parametrize(("name", "order"), [("pf-euler", 1), ("pf-heun", 2)])
-def test_order_of_convergence(name: str, order: int) -> None:
-    """error = c h^p (1 + c' h + …) with h = log(16)/steps and c' of order 1, so that the slope
-    between h and h/2 is p + c' h/(2 ln 2): p within h, and nearer with each halving."""
-    errors = [flow_error(name, steps) for steps in (128, 256, 512, 1024)]
-    slopes = [math.log2(a / b) for a, b in pairwise(errors)]
-    off = [abs(slope - order) for slope in slopes]
-    assert max(off) < math.log(16) / 128
-    assert off == sorted(off, reverse=True)
-
-
-def test_heun_beats_euler_for_the_same_evaluations() -> None:
-    assert flow_error("pf-heun", 16) < flow_error("pf-euler", 32) / 4
-
-
-@pytest.mark.parametrize("name", ["pf-euler", "pf-heun"])
-def test_flow_ends_on_the_denoised(name: str) -> None:
-    oracle, process = two_modes(), GBM(0.8)
-    last = plan(process, geometric(process, 5, S_MIN))[-1]
-    y = normal((20, 1), 5)
-    state, _ = SAMPLERS[name].step(oracle.denoised, State.of_log(y), last, y)
-    torch.testing.assert_close(state.y, oracle.denoised(y, S_MIN), rtol=1e-12, atol=1e-12)
-
-
 # --- what the design claims ---
 
 
+@cache
 def annealed_error(name: str, chi: float, r: float = 1.0) -> float:
     oracle, process, noise = two_modes(), GBM(0.8), generator(6)
     levels = plan(process, uniform(process, 1000), chi=chi, r=r)
     return wasserstein(
         oracle,
         arrive(
-            SAMPLERS[name].step,
+            SAMPLERS[name],
             oracle,
             levels,
             lambda j: torch.randn((COUNT, 1), generator=noise, dtype=torch.float64),
@@ -272,7 +232,7 @@ def test_geometric_levels_beat_uniform_ones() -> None:
     z = normal((49, COUNT, 1), 7)
     by_grid = {
         name: wasserstein(
-            oracle, arrive(SAMPLERS["adls"].step, oracle, plan(process, grid), lambda j: z[j])
+            oracle, arrive(SAMPLERS["adls"], oracle, plan(process, grid), lambda j: z[j])
         )
         for name, grid in (
             ("uniform", uniform(process, 50)),

@@ -7,11 +7,7 @@ import torch
 from scipy.stats import kstest
 from torch import Tensor
 
-from ablate.diffusion.grids import geometric, plan
-from ablate.diffusion.processes import GBM
-from ablate.samplers.drive import drive
 from ablate.samplers.noise import CHUNK, StepNoise, start_numbers, stream
-from ablate.samplers.registry import SAMPLERS
 from tests.support.beds import P_FOUR
 
 STEPS = 2 * CHUNK + 3  # over two refills
@@ -102,25 +98,3 @@ def test_noise_leaves_the_global_rng_alone() -> None:
     start_numbers(1, [0, 1], 4)
     steps(1, [0, 1])
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_samples_do_not_depend_on_the_batch(name: str) -> None:
-    """Start, noise, every kernel and the driver, in the float32 of a study, bit by bit."""
-    process, shape = GBM(0.8), (3, 3, 3)  # 27 pixels: rows lie at odd addresses
-    levels = plan(process, geometric(process, 20, 0.02))
-
-    def denoiser(y: Tensor, s: float) -> Tensor:
-        return 0.3 + torch.tanh(y - 0.3) * (0.05 / (0.05 + s**2))
-
-    def draw(indices: range) -> Tensor:
-        z = start_numbers(3, indices, 27)[1]
-        start = (0.3 + levels[0].s * z).view(-1, *shape)
-        noise = StepNoise(3, indices, shape)
-        return drive(SAMPLERS[name].step, denoiser, start, levels, noise).x
-
-    whole = draw(range(64))
-    assert bool(whole.isfinite().all())
-    for size in (1, 7):
-        apart = [draw(range(i, min(i + size, 64))) for i in range(0, 64, size)]
-        assert torch.equal(torch.cat(apart), whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import torch
@@ -27,16 +28,19 @@ def column(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)[:, None]
 
 
+@cache
 def two_modes() -> LogNormalMixture:
     """One-dimensional, skewed, bimodal, inside [0, log 2] as the log of an image is."""
     weights = torch.tensor([0.3, 0.7], dtype=torch.float64)
     return LogNormalMixture(weights, column(0.10, 0.55), column(0.05**2, 0.08**2))
 
 
+@cache
 def one_mode() -> LogNormalMixture:
     return log_normal(torch.tensor([0.3]).double(), torch.tensor([0.1**2]).double())
 
 
+@cache
 def three_dimensions() -> LogNormalMixture:
     """Two components in R³, no two coordinates alike."""
     means = torch.tensor([[0.1, 0.4, 0.6], [0.5, 0.2, -0.3]], dtype=torch.float64)
@@ -44,6 +48,7 @@ def three_dimensions() -> LogNormalMixture:
     return LogNormalMixture(torch.tensor([0.4, 0.6], dtype=torch.float64), means, variances)
 
 
+@cache
 def _distribution(oracle: LogNormalMixture) -> tuple[np.ndarray, np.ndarray]:
     """Points on the line and the distribution function of y_0 there; d = 1."""
     mean, spread = oracle.means[:, 0], oracle.variances[:, 0].sqrt()
@@ -60,6 +65,7 @@ def wasserstein(oracle: LogNormalMixture, y: Tensor) -> float:
     return float(np.abs(np.sort(y.flatten().numpy()) - np.interp(share, cdf, points)).mean())
 
 
+@cache
 def wasserstein_limit(oracle: LogNormalMixture, count: int) -> float:
     """What W1 of `count` exact draws stays below, but for 4 standard deviations.
 
