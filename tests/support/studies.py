@@ -5,17 +5,46 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
+import sqlite3
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
 
 from ablate.cli.console import trial_rows
 from ablate.core.workspace import Workspace
 from ablate.experiment.prepare import Setup, prepare
+from ablate.results import FEATURES, StudyResults
+from ablate.search import make_tables
 from ablate.study.find import find, read
-from ablate.tracking import Reader
+from ablate.tracking import Reader, Tracker
+from tests.support.commands import ablate, command, environment
+
+__all__ = [
+    "STARTS",
+    "TEXT",
+    "TRIALS",
+    "Quiet",
+    "Workspace",
+    "ablate",
+    "changed",
+    "command",
+    "copy_of_record",
+    "copy_of_search",
+    "done_cells",
+    "environment",
+    "make_root",
+    "record_of",
+    "results",
+    "runs",
+    "setup_of",
+    "timeless",
+]
 
 TEXT = """
 question = "Does it run?"
@@ -34,15 +63,54 @@ samples = 40
 trials = {trials}
 """
 
+
+@sa.event.listens_for(sa.Engine, "connect")
+def _leave_writes_to_the_system(connection: Any, _: object) -> None:
+    """SQLite waits for the disk at every commit, about 10 ms. That guards against power failure,
+    which no test simulates; what a killed process has committed stays either way."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+
+
 TRIALS = 9
-"""Of the study that others are compared with: the whole grid."""
+"""Trials of the study that others are compared with: the whole grid."""
 
 
-def make_root(folder: Path, bundle: Path, method: str = "grid", trials: int = 4) -> Path:
+@cache
+def _empty_databases() -> tempfile.TemporaryDirectory[str]:
+    """A root with empty databases, to copy: MLflow takes seconds to create its tables."""
+    folder = tempfile.TemporaryDirectory(prefix="ablate-empty-")
+    workspace = Workspace(Path(folder.name))
+    Tracker(workspace)
+    make_tables(workspace.search)
+    return folder
+
+
+def copy_of_record(path: Path) -> Path:
+    """An empty database of MLflow's at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Workspace(Path(_empty_databases().name)).record, path)
+    return path
+
+
+def copy_of_search(path: Path) -> Path:
+    """An empty database of Optuna's at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Workspace(Path(_empty_databases().name)).search, path)
+    return path
+
+
+def make_root(
+    folder: Path, bundle: Path, method: str = "grid", trials: int = 4, *, databases: bool = True
+) -> Path:
+    """A root with the study `tiny`. Without `databases` the first command creates them."""
     (folder / "studies").mkdir(parents=True)
     shutil.copy(bundle, folder / "tiny.safetensors")
     text = TEXT.format(method=method, trials=trials)
     (folder / "studies" / "tiny.toml").write_text(text)
+    if databases:
+        copy_of_record(Workspace(folder).record)
+        copy_of_search(Workspace(folder).search)
     return folder
 
 
@@ -51,8 +119,28 @@ def setup_of(root: Path, name: str = "tiny") -> Setup:
     return prepare(read(find(workspace, name), "quick"), workspace)
 
 
+def changed(root: Path, *pairs: tuple[str, str]) -> Setup:
+    """The study `tiny` after replacing texts in its file."""
+    file = root / "studies" / "tiny.toml"
+    text = file.read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+    return setup_of(root)
+
+
+STARTS = ('["class-average", "lognormal", "gaussian"]', '["gaussian", "lognormal"]')
+"""For `changed`: two initialisations, of which the first is far better."""
+
+
+def done_cells(folder: Path) -> int:
+    """How many cells under a folder have written their files."""
+    return sum(FEATURES in files for _, _, files in os.walk(folder))
+
+
 class Quiet:
-    """A watcher that keeps what it is told."""
+    """A watcher that keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.states: list[tuple[int, str]] = []
@@ -71,36 +159,30 @@ class Quiet:
         self.states.append((number, state))
 
 
-def command(root: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "ablate", "--root", str(root), *arguments]
+def runs(place: Path | str) -> list[Run]:
+    """All runs of the study `tiny`, under a root or at a tracking URI."""
+    client = MlflowClient(place if isinstance(place, str) else Workspace(place).tracking_uri)
+    experiment = client.get_experiment_by_name("tiny")
+    assert experiment is not None
+    return list(client.search_runs([experiment.experiment_id], max_results=5000))
 
 
-COLOURS = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE")
-
-
-def environment() -> dict[str, str]:
-    """One thread, as in this process: the last bits depend on it."""
-    plain = {k: v for k, v in os.environ.items() if k not in COLOURS and not k.startswith("MLFLOW")}
-    return {**plain, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-
-
-def ablate(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """The real command in a process of its own."""
-    return subprocess.run(
-        command(root, *arguments), capture_output=True, text=True, check=check, env=environment()
-    )
+def record_of(workspace: Workspace, name: str = "tiny") -> StudyResults:
+    record = Reader(workspace).latest(name)
+    assert record is not None
+    return record
 
 
 def results(root: Path, name: str = "tiny") -> list[dict[str, Any]]:
-    """What `ablate results --json` prints, without a process for it: they take seconds to start."""
+    """What `ablate results --json` prints."""
     rows: list[dict[str, Any]] = json.loads(
-        json.dumps(trial_rows(Reader(Workspace(root)).latest(name)))
+        json.dumps(trial_rows(record_of(Workspace(root), name)))
     )
     return rows
 
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Results without durations, which no two runs share."""
+    """Results without durations, which differ from run to run."""
     return [
         {
             "number": row["number"],
