@@ -1,4 +1,5 @@
-"""What to try next, what was tried, what mattered: the one package that knows Optuna."""
+"""Proposing trials, storing their results, the importance of knobs: the one package that knows
+Optuna."""
 
 import optuna
 

@@ -1,5 +1,5 @@
-"""Databases that studies are kept in: connections, patience with a server that is away for a while,
-and one clear line for what patience does not help."""
+"""Connections to a study's database: retries while a server is unreachable, and one clear line for
+errors that retrying does not solve."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ablate.core.signals import let_through
 
 T = TypeVar("T")
 PATIENCE = float(os.environ.get("ABLATE_PATIENCE_SECONDS", "300"))
-"""Seconds that a database may be away before a study gives up; the same command then continues."""
+"""Seconds that a database may be unreachable before a study stops. The same command continues."""
 
 HOPELESS = (
     *("disk is full", "readonly", "unable to open", "malformed", "not a database"),
     *("no such table", "no such column"),
 )
-"""SQLite's words for what waiting does not mend."""
-
+"""Words of SQLite's messages for errors that waiting does not solve."""
 
 PASSING = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InvalidatePoolError)
+"""Errors of a connection that waiting may solve."""
 
 
 def driven(url: str) -> str:
-    """With the driver that is installed with ablate."""
+    """The URL with the driver that is installed with ablate."""
     for prefix in ("postgresql://", "postgres://"):
         if url.startswith(prefix):
             return "postgresql+psycopg://" + url.removeprefix(prefix)
@@ -37,7 +37,8 @@ def driven(url: str) -> str:
 
 
 def options(url: str) -> dict[str, Any]:
-    """Of SQLAlchemy's engine: connections that outlive a restart of the server, patient writers."""
+    """Options of SQLAlchemy's engine: connections survive a restart of the server, and writers wait
+    for each other."""
     if url.startswith("sqlite"):
         return {"connect_args": {"timeout": 60}}
     return {"pool_pre_ping": True, "connect_args": {"connect_timeout": 10}}
@@ -49,7 +50,7 @@ def connect(url: str) -> sa.Engine:
 
 
 def check(url: str) -> None:
-    """One clear line if there is no such database, or it does not let us in."""
+    """Raise a one-line error if the database does not exist or refuses the connection."""
     if not driven(url).startswith("postgresql"):
         raise UserError(f"--storage {masked(url)}: machines share a PostgreSQL database")
     try:
@@ -66,7 +67,7 @@ def check(url: str) -> None:
 
 
 def masked(url: str) -> str:
-    """Without the password."""
+    """The URL without its password."""
     try:
         return hide_secrets(make_url(url).render_as_string(hide_password=True))
     except sa.exc.ArgumentError:
@@ -75,37 +76,37 @@ def masked(url: str) -> str:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error and those that led to it: a driver's within SQLAlchemy's within Optuna's."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__ or each.__context__
 
 
 def cause(error: BaseException) -> BaseException:
-    """What the driver said, without the frames about it."""
-    said = (each.orig for each in _chain(error) if isinstance(each, sa.exc.DBAPIError))
-    return next((each for each in said if each is not None), error)
+    """The driver's error, without SQLAlchemy's and Optuna's around it."""
+    originals = (each.orig for each in _chain(error) if isinstance(each, sa.exc.DBAPIError))
+    return next((each for each in originals if each is not None), error)
 
 
 def passes(error: BaseException) -> bool:
-    """Whether waiting may help: the server is away, or another holds the file."""
+    """Whether waiting may help: the server is unreachable, or another process holds the file."""
     if any(word in str(cause(error)).lower() for word in HOPELESS):
         return False
     return any(isinstance(each, PASSING) for each in _chain(error))
 
 
 def _trouble(error: Exception) -> UserError:
-    """One clear line for what a database has to say; anything else is raised as it is."""
+    """A database's error as one clear line; any other error is raised."""
     if not any(isinstance(each, sa.exc.SQLAlchemyError) for each in _chain(error)):
         raise error
-    said = hide_secrets(first_line(cause(error)))
+    message = hide_secrets(first_line(cause(error)))
     kind = PassingError if passes(error) else UserError
-    return kind(f"the study's database: {said}; the same command continues")
+    return kind(f"the study's database: {message}; the same command continues")
 
 
 def patiently(work: Callable[[], T], patience: float | None = None) -> T:
-    """`work`, again and again while the database is away, or until Ctrl-C. It must bear being done
-    twice."""
+    """Call `work`, and again while the database is unreachable, until Ctrl-C or `patience` seconds
+    have passed. `work` must tolerate being done twice."""
     until = time.monotonic() + (PATIENCE if patience is None else patience)
     pause = 0.05
     while True:
@@ -121,8 +122,8 @@ def patiently(work: Callable[[], T], patience: float | None = None) -> T:
 
 
 def set_up(work: Callable[[], T]) -> T:
-    """`work` that makes tables: of several workers that begin at once, all but one find them made
-    in the middle of it."""
+    """Call `work`, which creates tables, and again if another worker creates them at the same
+    time."""
     for _ in range(20):
         try:
             return work()
@@ -135,4 +136,4 @@ def set_up(work: Callable[[], T]) -> T:
 
 
 MADE = ("already exists", "unique", "duplicate", "locked")
-"""Words for what another worker is making at the same time."""
+"""Words of messages about tables that another worker creates at the same time."""

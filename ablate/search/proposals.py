@@ -1,9 +1,9 @@
-"""What to try next: the search methods.
+"""The search methods: which configuration to try next.
 
-Proposal n is a function of (study, n, earlier results) and of nothing else. Optuna's samplers keep
-random numbers and counters between calls, which a kill would lose; so each proposal is asked of a
-fresh sampler, seeded by (seed, n), in a study in memory that holds the earlier results, and only
-the answer is stored: whole, in one transaction.
+Proposal n is a function of (study, n, earlier results) alone. Optuna's samplers keep random numbers
+and counters between calls, which are lost when a process is killed. So each proposal comes from a
+new sampler, seeded by (seed, n), in a study in memory that holds the earlier results; only its
+answer is stored, in one transaction.
 """
 
 from __future__ import annotations
@@ -27,20 +27,25 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ablate.core.registry import resolved
 from ablate.results import Value
+from ablate.search.storage import suggest
 from ablate.study.definition import Study
 from ablate.study.domain import Domain
 from ablate.study.methods import METHODS
 
 RANDOM = 5
-"""Random trials before TPE takes over, besides those that come first: studies are short."""
+"""Random trials before TPE starts, after the study's `first` ones. Optuna's default is 10; our
+studies are short."""
 
 
 class Proposal(NamedTuple):
+    """A configuration to try."""
+
     params: dict[str, Value]
-    memory: dict[str, Any]  # what the search method wants to find in this trial later
+    memory: dict[str, Any]  # attributes of the trial that the search method reads later
 
 
 def distribution(domain: Domain) -> BaseDistribution:
+    """A domain as Optuna's distribution."""
     if domain.choices is not None:
         return CategoricalDistribution(domain.choices)
     if domain.whole:
@@ -49,13 +54,14 @@ def distribution(domain: Domain) -> BaseDistribution:
 
 
 def from_unit(domain: Domain, u: float) -> Value:
-    """The domain's value at u in [0, 1): every value or equal stretch with the same chance."""
+    """The domain's value at u in [0, 1): uniform u gives every value, or every interval of the same
+    length, the same probability."""
     if domain.choices is not None:
         return domain.choices[int(u * len(domain.choices))]
     if domain.spacing is not None and not domain.log:
         return domain.at(int(u * domain.count()))
     low, high = float(domain.low), float(domain.high)  # type: ignore[arg-type]
-    if domain.whole:  # on a log scale: each number with half the way to its neighbours
+    if domain.whole:  # on a log scale: each integer stands for the interval ± 0.5
         value = (low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u
         return int(min(max(round(value), low), high))
     return low * (high / low) ** u if domain.log else low + u * (high - low)
@@ -67,11 +73,11 @@ def learns(study: Study) -> bool:
 
 
 def propose(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
-    """The n-th proposal, given the finished trials before it."""
+    """Proposal n, given the finished trials before it."""
     if n < len(study.first):
         return Proposal(dict(study.first[n]), {})
-    found: Proposal = resolved(METHODS[study.method].propose)(study, n, history)
-    return found
+    proposal: Proposal = resolved(METHODS[study.method].propose)(study, n, history)
+    return proposal
 
 
 def from_grid(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
@@ -89,15 +95,15 @@ def by_sobol(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
     """Points of a scrambled Sobol sequence."""
     from scipy.stats.qmc import Sobol
 
-    place = n - len(study.first)
+    index = n - len(study.first)
     sobol = Sobol(len(study.search), scramble=True, rng=np.random.default_rng(study.seed))
-    if place > 0:  # fast_forward(0) overflows
-        sobol.fast_forward(place)
+    if index > 0:  # fast_forward(0) overflows
+        sobol.fast_forward(index)
     return _at(study, np.asarray(sobol.random(1)[0]))
 
 
 def _at(study: Study, point: np.ndarray[Any, np.dtype[np.float64]]) -> Proposal:
-    """The configuration at a point of the unit cube, a coordinate for each searched knob."""
+    """The configuration at a point of the unit cube, one coordinate for each searched knob."""
     params: dict[str, Value] = {}
     for knob, u in zip(study.order(), point, strict=True):
         if study.applies(knob, {**study.fixed, **params}):
@@ -119,7 +125,7 @@ def by_gp(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
 
 
 def by_cmaes(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
-    """Optuna's CMA-ES; it adds the trial's number to its seed by itself."""
+    """Optuna's CMA-ES, which itself adds the trial's number to its seed."""
     sampler = CmaEsSampler(
         seed=study.seed,
         independent_sampler=RandomSampler(seed=_seed(study, n)),
@@ -134,7 +140,7 @@ def _seed(study: Study, n: int) -> int:
 
 
 def _ask(study: Study, history: Sequence[FrozenTrial], sampler: BaseSampler) -> Proposal:
-    """What a fresh sampler of Optuna's suggests, given the history."""
+    """What a new sampler of Optuna's suggests, given the history."""
     shadow = optuna.create_study(
         directions=[o.direction for o in study.objectives], sampler=sampler
     )
@@ -143,23 +149,24 @@ def _ask(study: Study, history: Sequence[FrozenTrial], sampler: BaseSampler) -> 
     params: dict[str, Value] = {}
     for knob in study.order():
         if study.applies(knob, {**study.fixed, **params}):
-            params[knob] = trial._suggest(knob, distribution(study.search[knob]))
+            params[knob] = suggest(trial, knob, distribution(study.search[knob]))
     return Proposal(params, shadow.get_trials(deepcopy=False)[-1].system_attrs)
 
 
 def _usable(study: Study, history: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """With several objectives Optuna cannot rank what was given up, unless a constraint does."""
+    """The history as Optuna can rank it. With several objectives it cannot rank a pruned trial that
+    keeps all constraints: such a trial counts as failed."""
     if len(study.objectives) == 1:
         return list(history)
     return [_failed(t) if t.state == TrialState.PRUNED and keeps(t) else t for t in history]
 
 
 def keeps(trial: FrozenTrial) -> bool:
-    """To every constraint."""
+    """Whether a trial keeps every constraint."""
     return all(value <= 0 for value in trial.constraints.values())
 
 
 def _failed(trial: FrozenTrial) -> FrozenTrial:
-    lost = copy.copy(trial)
-    lost.state = TrialState.FAIL
-    return lost
+    failed = copy.copy(trial)
+    failed.state = TrialState.FAIL
+    return failed

@@ -1,9 +1,10 @@
-"""Proposals: a function of (study, n, earlier results), whatever was killed in between."""
+"""Proposals: a function of (study, n, earlier results), even if workers are killed in between."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,13 +12,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ablate.results import Value
-from ablate.search import Entry, Ledger, from_unit, importance, propose, summary
+from ablate.search import Entry, Ledger, from_unit, summary
 from ablate.study.definition import Study
 from ablate.study.domain import Domain
 from ablate.study.resolve import parse
+from tests.support.studies import copy_of_search
 
 METHODS = ["grid", "random", "tpe", "qmc", "cmaes", "gp"]
+
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
 
 TEXT = """
 question = "Which?"
@@ -47,8 +52,22 @@ def value(entry: Entry) -> float:
     return abs(float(entry.params.get("r", 1.2)) - 0.7) + int(entry.params.get("L", 2)) / 10
 
 
+def opened(path: Path, spec: Study) -> Ledger:
+    """A ledger on a file, which gets empty tables if it does not exist."""
+    if not path.exists():
+        copy_of_search(path)
+    return Ledger(f"sqlite:///{path}", "key", spec)
+
+
+def proposed(ledger: Ledger) -> Entry:
+    """The next trial, written as running."""
+    entry = ledger.propose_next(ledger.entries())
+    assert entry is not None
+    return entry
+
+
 def finish(ledger: Ledger, entry: Entry) -> None:
-    """Every fifth trial diverges, one fails: search methods must cope with both."""
+    """Every fifth trial diverges and one fails: search methods must cope with both."""
     if entry.number == 9:
         ledger.fail(entry.number)
     elif entry.number % 5 == 4:
@@ -57,65 +76,72 @@ def finish(ledger: Ledger, entry: Entry) -> None:
         ledger.complete(entry.number, [value(entry)], {})
 
 
-def uninterrupted(method: str, path: Path) -> list[Entry]:
-    ledger = Ledger(f"sqlite:///{path}", "key", study(method))
+def run_through(spec: Study, path: Path) -> list[Entry]:
+    """All trials of a search that is never killed."""
+    ledger = opened(path, spec)
     for _ in range(14):
-        finish(ledger, ledger.propose_next(ledger.entries()))
+        finish(ledger, proposed(ledger))
     return ledger.entries()
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Entry]]:
+    """Method -> all trials of a search that is never killed."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return cache(lambda method: run_through(study(method), folder / f"{method}.db"))
+
+
 def killed_after_every_step(method: str, path: Path) -> list[Entry]:
-    """A new process would have nothing but the file: so has a new Ledger."""
-
-    def opened() -> Ledger:
-        return Ledger(f"sqlite:///{path}", "key", study(method))
-
+    """A new process would have nothing but the file; neither has a new ledger."""
     for number in range(14):
-        ledger = opened()
-        ledger.propose_next(ledger.entries())
-        (left,) = [entry for entry in opened().entries() if entry.running]
+        proposed(opened(path, study(method)))
+        successor = opened(path, study(method))
+        (left,) = [entry for entry in successor.entries() if entry.running]
         assert left.number == number
-        finish(opened(), left)
-    return opened().entries()
+        finish(successor, left)
+    return opened(path, study(method)).entries()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_killed_search_is_the_same_search(method: str, tmp_path: Path) -> None:
-    whole = uninterrupted(method, tmp_path / "a.db")
+@every_method
+def test_a_killed_search_is_the_same_search(
+    method: str, uninterrupted: Callable[[str], list[Entry]], tmp_path: Path
+) -> None:
+    whole = uninterrupted(method)
     assert [entry.number for entry in whole] == list(range(14))
-    assert whole == killed_after_every_step(method, tmp_path / "b.db")
+    assert whole == killed_after_every_step(method, tmp_path / "db")
     assert len({str(entry.params) for entry in whole}) > 5
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_proposals_stay_inside_the_space(method: str, tmp_path: Path) -> None:
+@every_method
+def test_proposals_stay_inside_the_space(
+    method: str, uninterrupted: Callable[[str], list[Entry]]
+) -> None:
     spec = study(method)
-    for entry in uninterrupted(method, tmp_path / "a.db"):
+    for entry in uninterrupted(method):
         settings = spec.settings(entry.params)
         assert ("r" in entry.params) == (settings.sampler == "adls") == ("L" in entry.params)
         for knob, chosen in entry.params.items():
             values = spec.search[knob].values()
             assert values is not None
-            # a step's multiples are rounded differently here and in Optuna
-            assert chosen in values or min(abs(chosen - v) for v in values) < 1e-12
+            # Optuna rounds a step's multiples differently
+            assert chosen in values or min(abs(float(chosen) - float(v)) for v in values) < 1e-12
 
 
 @pytest.mark.parametrize("method", ["random", "qmc", "tpe"])
-def test_the_seed_matters(method: str, tmp_path: Path) -> None:
+def test_the_seed_matters(
+    method: str, uninterrupted: Callable[[str], list[Entry]], tmp_path: Path
+) -> None:
     other = study(method).model_copy(update={"seed": 8})
-    ledger = Ledger(f"sqlite:///{tmp_path / 'b.db'}", "key", other)
-    for _ in range(14):
-        finish(ledger, ledger.propose_next(ledger.entries()))
-    assert ledger.entries() != uninterrupted(method, tmp_path / "a.db")
+    assert run_through(other, tmp_path / "db") != uninterrupted(method)
 
 
 def test_two_objectives(tmp_path: Path) -> None:
     text = TEXT.format(method="tpe").replace(
         "[fixed]", 'objectives = [{ metric = "kid" }, { metric = "nfe" }]\n[fixed]'
     )
-    ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", parse(text, "s", "quick"))
+    ledger = opened(tmp_path / "db", parse(text, "s", "quick"))
     for _ in range(12):
-        entry = ledger.propose_next(ledger.entries())
+        entry = proposed(ledger)
         if entry.number == 3:
             ledger.prune(entry.number, {}, None, 0)
         elif entry.number == 5:
@@ -129,168 +155,23 @@ WIDE = TEXT.replace("trials = 14", "trials = 60").replace("step = 0.1", "step = 
 
 
 def chosen_under(bound: float | None, path: Path) -> list[float]:
-    """r of the last 30 proposals, where the objective wants it small."""
+    """r of the last 30 proposals, where a small r is best."""
     spec = parse(WIDE.format(method="tpe"), "s", "quick")
-    ledger = Ledger(f"sqlite:///{path}", "key", spec)
+    ledger = opened(path, spec)
     for _ in range(60):
-        entry = ledger.propose_next(ledger.entries())
+        entry = proposed(ledger)
         r = float(entry.params.get("r", 1.2))
         ledger.complete(entry.number, [r], {} if bound is None else {"flip_rate": bound - r})
     late = [entry for entry in ledger.entries()[30:] if "r" in entry.params]
-    assert all(entry.feasible == (entry.params["r"] >= (bound or 0)) for entry in late)
+    assert all(entry.feasible == (float(entry.params["r"]) >= (bound or 0)) for entry in late)
     return [float(entry.params["r"]) for entry in late]
 
 
 def test_a_constraint_keeps_the_search_away(tmp_path: Path) -> None:
-    """Free, the search goes where the objective is best; bound, it stays where that is allowed."""
+    """Without a bound the search goes where the objective is best, with one where it is allowed."""
     free, bound = chosen_under(None, tmp_path / "a.db"), chosen_under(0.8, tmp_path / "b.db")
     assert median(free) < 0.6
     assert median(bound) >= 0.8
-
-
-def of_adls() -> Study:
-    """Every trial has every knob."""
-    text = WIDE.replace('sampler = ["adls", "pf-heun"]\n', "").replace(
-        "[fixed]", '[fixed]\nsampler = "adls"'
-    )
-    return parse(text.format(method="random"), "s", "quick")
-
-
-def test_importance_finds_the_knob_that_matters(tmp_path: Path) -> None:
-    """Only r moves the objective, where all trials have it."""
-    spec = of_adls()
-    ledger = Ledger(f"sqlite:///{tmp_path / 'a.db'}", "key", spec)
-    for _ in range(60):
-        entry = ledger.propose_next(ledger.entries())
-        ledger.complete(entry.number, [float(entry.params["r"]) ** 2], {})
-    found = importance(spec, ledger.entries())["kid"]
-    assert set(found) == {"PED-ANOVA", "fANOVA"}
-    for shares in found.values():
-        assert max(shares, key=lambda knob: shares[knob]) == "r"
-        assert shares["r"] > 0.8
-        assert abs(sum(shares.values()) - 1) < 1e-6
-
-
-def test_importance_is_of_r_where_delta_was_searched() -> None:
-    spec = parse(
-        """
-question = "?"
-bundle = "digits"
-method = "random"
-[fixed]
-sampler = "adls"
-sigma = 0.8
-init = "gaussian"
-levels = 50
-[search]
-delta = { low = 0.005, high = 0.02 }
-L = { low = 1, high = 4 }
-[budgets.quick]
-samples = 8
-trials = 40
-""",
-        "s",
-        "quick",
-    )
-    rows = [propose(spec, n, []).params for n in range(40)]
-    steps = [spec.settings(row).relative_step for row in rows]
-    entries = [
-        Entry(n, row, "complete", (step,))
-        for n, (row, step) in enumerate(zip(rows, steps, strict=True))
-    ]
-    found = importance(spec, entries)["kid"]["fANOVA"]
-    assert "delta" not in found
-    assert max(found, key=lambda knob: found[knob]) == "r"
-
-
-def test_importance_of_too_few_trials_is_not_told() -> None:
-    assert importance(study("random"), []) == {}
-    spec = of_adls()
-    rows = [propose(spec, n, []).params for n in range(9)]
-    entries = [Entry(n, row, "complete", (float(n),)) for n, row in enumerate(rows)]
-    assert len(rows[0]) == 2
-    assert importance(spec, entries[:4]) == {}
-    assert set(importance(spec, entries[:5])["kid"]) == {"fANOVA"}  # two a knob, and one
-
-
-def test_importance_heeds_what_was_given_up(tmp_path: Path) -> None:
-    """Two complete trials and many poor ones, as a search with rungs leaves them."""
-    spec = of_adls()
-    ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", spec)
-    for n in range(40):
-        entry = ledger.propose_next(ledger.entries())
-        if n < 2:
-            ledger.complete(entry.number, [float(entry.params["r"])], {})
-        elif n < 39:
-            ledger.prune(entry.number, {}, float(entry.params["r"]), samples=128)
-        else:
-            ledger.prune(entry.number, {}, None, samples=0)  # diverged at once
-    entries = ledger.entries()
-    assert [len(entry.values) for entry in entries] == [1] * 39 + [0]
-    for shares in importance(spec, entries)["kid"].values():
-        assert max(shares, key=lambda knob: shares[knob]) == "r"
-
-
-def entries_of(
-    text: str, objective: Callable[[dict[str, Value]], float]
-) -> tuple[Study, list[Entry]]:
-    spec = parse(text, "s", "quick")
-    rows = [propose(spec, n, []).params for n in range(spec.trials)]
-    return spec, [Entry(n, row, "complete", (objective(row),)) for n, row in enumerate(rows)]
-
-
-def test_importance_of_rows_is_of_the_knobs_that_decide_the_others() -> None:
-    """L goes with the sampler, r with sampler and start: neither can be told from those."""
-    spec, entries = entries_of(ROWS, lambda row: float(row["sampler"] == "asams"))
-    for shares in importance(spec, entries)["kid"].values():
-        assert set(shares) == {"sampler", "init", "chi"}
-        assert max(shares, key=lambda knob: shares[knob]) == "sampler"
-
-
-ROWS = """
-question = "Which?"
-bundle = "digits"
-method = "grid"
-rows = [
-  { sampler = "adls", init = "gaussian", L = 1, r = 0.6 },
-  { sampler = "adls", init = "class-average", L = 1, r = 0.6 },
-  { sampler = "asams", init = "gaussian", L = 3, r = 0.75 },
-  { sampler = "asams", init = "class-average", L = 3, r = 0.43 },
-]
-[fixed]
-sigma = 0.8
-[search]
-chi = [0.995, 0.9995, 1.0]
-n = [2]
-[budgets.quick]
-samples = 8
-"""
-
-
-def test_fanova_is_not_told_where_some_trials_lack_a_knob() -> None:
-    """It would say that the schedule explains everything: the others have no place in it."""
-    spec, entries = entries_of(CONDITIONAL, lambda row: float(row.get("sigma", 0.5)))
-    found = importance(spec, entries)["kid"]
-    assert set(found) == {"PED-ANOVA"}
-    assert set(found["PED-ANOVA"]) == {"schedule", "sigma", "sigma_min", "sigma_max"}
-
-
-CONDITIONAL = """
-question = "Which?"
-bundle = "digits"
-method = "random"
-[fixed]
-sampler = "adls"
-init = "gaussian"
-[search]
-schedule = ["constant", "ve"]
-sigma = { low = 0.1, high = 3.0 }
-sigma_min = { low = 0.01, high = 0.3 }
-sigma_max = { low = 0.8, high = 5.0 }
-[budgets.quick]
-samples = 8
-trials = 40
-"""
 
 
 def trial_states(ledger: Ledger) -> list[str]:
@@ -298,18 +179,18 @@ def trial_states(ledger: Ledger) -> list[str]:
 
 
 def completed(ledger: Ledger, count: int) -> list[Entry]:
-    """Goes on to so many trials; they are told by what they are, not by their number."""
+    """Continue to `count` trials; results depend on the configuration, not on the number."""
     while len(entries := ledger.entries()) < count:
         entry = ledger.propose_next(entries)
+        assert entry is not None
         ledger.complete(entry.number, [value(entry)], {})
     return entries
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path) -> None:
-    """A server that goes away takes a worker's turn along: both have seen the same, both write."""
-    url = f"sqlite:///{tmp_path / 'db'}"
-    one, other = (Ledger(url, "key", study(method)) for _ in range(2))
+@every_method
+def test_a_proposal_that_two_workers_write_counts_once(method: str, tmp_path: Path) -> None:
+    """A server that restarts loses a worker's lock: two workers read the same, and both write."""
+    one, other = (opened(tmp_path / "db", study(method)) for _ in range(2))
     before = completed(one, 1), completed(other, 1)
     written = one.propose_next(before[0])
     assert written is not None
@@ -318,29 +199,28 @@ def test_a_proposal_that_two_write_down_counts_once(method: str, tmp_path: Path)
         assert ledger.entries()[1:] == [written]
         ledger.drop_doubles()
     one.complete(written.number, [value(written)], {})
-    states = [trial.state.name for trial in one._study.get_trials()]
-    assert states == ["COMPLETE", "COMPLETE", "FAIL"]
+    assert trial_states(one) == ["COMPLETE", "COMPLETE", "FAIL"]
     entries = completed(one, 9)
     assert [entry.number for entry in entries] == [0, 1, *range(3, 10)]
-    alone = completed(Ledger(f"sqlite:///{tmp_path / 'alone'}", "key", study(method)), 9)
+    alone = completed(opened(tmp_path / "alone", study(method)), 9)
     assert [entry.params for entry in entries] == [entry.params for entry in alone]
 
 
 def test_a_proposal_whose_answer_gets_lost_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(f"sqlite:///{tmp_path / 'db'}", "key", study("grid"))
-    real = ledger._storage.create_new_trial
+    ledger = opened(tmp_path / "db", study("grid"))
+    real = ledger._storage.storage.create_new_trial
 
     def lost(*arguments: Any) -> None:
         real(*arguments)
         raise sa.exc.OperationalError("insert", {}, Exception("server closed the connection"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(ledger._storage, "create_new_trial", lost)
+        patched.setattr(ledger._storage.storage, "create_new_trial", lost)
         assert ledger.propose_next(ledger.entries()) is None
     assert [entry.params for entry in ledger.entries()] == [next(study("grid").grid())]
-    assert ledger.propose_next(ledger.entries()).number == 1
+    assert proposed(ledger).number == 1
 
 
 def test_a_summary_counts_and_names_the_best() -> None:
