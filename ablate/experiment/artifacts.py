@@ -1,4 +1,4 @@
-"""What a study and its cells leave in the record: documents, tags, pictures, features, numbers."""
+"""What the record keeps of a study and its cells: documents, tags, pictures, features."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from ablate.results import (
     TRAJECTORY,
     VOCABULARY,
 )
-from ablate.tracking import StudyRun, Tracker
+from ablate.tracking import StudyRun, Tracker, open_study
 
 
 def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> StudyRun:
+    """Open the study's run, with its documents."""
     study, protocol = setup.study, setup.reference.protocol
     tags = {**tags, "ablate.budget": study.budget, "mlflow.note.content": study.question}
     how = {**protocol._asdict(), "hash": protocol.hash}
@@ -43,11 +44,11 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
         PROTOCOLS: measured,
         VOCABULARY: vocabulary,
     }
-    return tracker.open_study(study.name, setup.key, tags, documents)
+    return open_study(tracker, study.name, setup.key, tags, documents)
 
 
 def tags_of(setup: Setup) -> dict[str, str]:
-    """What every run of a study says of where it comes from and how it was measured."""
+    """Tags of every run of a study: where its numbers come from and how they were measured."""
     return provenance(setup.device) | {
         "ablate.hash": setup.identity,
         "ablate.bundle": f"{setup.bundle.card.name} {setup.bundle.hash}",
@@ -65,8 +66,8 @@ def _panel(setup: Setup, result: CellResult) -> Tensor | None:
 def record_files(
     record: StudyRun, run_id: str, trial_run: str | None, result: CellResult, setup: Setup
 ) -> None:
-    """A cell's pictures and features, before its metrics and its status. A trial shows its first
-    seed's."""
+    """Write a cell's pictures, images and features; its metrics and status follow. With `trial_run`
+    the trial's run gets the pictures, too."""
     neighbours = _panel(setup, result)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

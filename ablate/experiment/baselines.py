@@ -1,4 +1,4 @@
-"""Baselines: what to compare a study's trials with, measured as they are."""
+"""Baselines to compare a study's trials with, measured by the same protocol."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ablate.samplers.noise import start_numbers
 
 
 def baselines(setup: Setup) -> dict[str, dict[str, float]]:
-    """What to hold the trials against, measured as they are: name -> metrics.
+    """Baseline -> metrics, measured as the trials are.
 
-    Real held-out images are as good as it gets; Gaussians fitted to each class are what can be had
-    without any network.
+    Real held-out images are the best possible value. Gaussians fitted to each class are what a
+    sampler reaches without any network.
     """
     other = "test" if setup.study.reference == "train" else "train"
     images = setup.bundle.features[SPLITS[other]]
@@ -27,13 +27,14 @@ def baselines(setup: Setup) -> dict[str, dict[str, float]]:
         real.append(setup.measure(images[order[:count]]))
         fitted.append(setup.measure(_without_network(setup, seed)))
     name = {"test": "held-out images", "train": "training images"}[other]
-    if count < setup.study.samples:  # MLflow takes neither brackets nor commas in a name
+    if count < setup.study.samples:  # MLflow allows neither brackets nor commas
         name += f" - only {count}"
-    found = {name: real, "class-gaussian without network": fitted}
-    return {name: _with_intervals(rows) for name, rows in found.items()}
+    rows = {name: real, "class-gaussian without network": fitted}
+    return {name: _with_intervals(of_seeds) for name, of_seeds in rows.items()}
 
 
 def _without_network(setup: Setup, seed: int) -> torch.Tensor:
+    """Features of samples of the class Gaussians, [N, f]."""
     size = setup.bundle.moments.everything.mean.numel()
     u, z = start_numbers(seed, range(setup.study.samples), size)
     x = (

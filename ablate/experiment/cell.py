@@ -1,4 +1,4 @@
-"""Cells: one configuration, one seed -> images -> features -> metrics."""
+"""Cells: one configuration and one seed -> images -> features -> metrics."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from ablate.metrics.copies import Copies
 from ablate.metrics.extractors.extractor import extract
 
 KEPT_IMAGES = 64
+"""Images of a cell that the record keeps."""
 
 
 class CellResult(NamedTuple):
+    """What one cell gives."""
+
     metrics: dict[str, float]
     drawing: Drawing
     features: Tensor  # float16, [N, f]
     neighbours: dict[str, Copies]  # in the training set, by space; empty if not complete
     state: str  # complete, diverged or pruned
-    reason: str | None  # of any but complete
+    reason: str | None  # of a state other than complete
 
 
 Judge = Callable[[Tensor], str | None]
-"""Features of the samples so far, float16 -> why not to go on, or None."""
+"""Features of the samples so far, float16 -> why to prune the trial, or None."""
 
 
 def run_cell(
@@ -37,10 +40,11 @@ def run_cell(
     progress: Callable[[], None] = lambda: None,
     judge: Judge | None = None,
 ) -> CellResult:
-    """The unit of work. A diverged cell has a reason and no distances.
+    """Draw and measure one cell, the unit of work. A diverged cell has a reason and no distances.
 
-    With a judge it is drawn rung by rung, and ends where the judge says. What is drawn for one rung
-    is kept for the next; the distances of a rung carry its number of samples in their names.
+    With a judge the cell is drawn rung by rung, and ends where the judge gives a reason. Every rung
+    adds samples to those of the rung before; its distances have its number of samples in their
+    names.
     """
     most, seconds = setup.study.samples, 0.0
     sampling = Sampling(
@@ -71,6 +75,6 @@ def run_cell(
     if state == "complete":
         neighbours = setup.neighbourhood.find(drawing.pixels, features)
         metrics |= setup.measure(features)
-        for space, found in neighbours.items():
-            metrics |= found.values(space)
+        for space, copies in neighbours.items():
+            metrics |= copies.values(space)
     return CellResult(metrics, drawing, features.half(), neighbours, state, reason)

@@ -1,4 +1,4 @@
-"""What a study will cost, before it is run: cells, network evaluations, time here, disk."""
+"""The cost of a study before it is run: cells, network evaluations, time on this device, disk."""
 
 from __future__ import annotations
 
@@ -22,38 +22,40 @@ from ablate.study.definition import Study
 from ablate.study.methods import METHODS
 
 PROBE = 1.0
-"""Seconds that the network is timed for."""
+"""Seconds of timing the network."""
 
 RECORDING = 0.35
-"""Seconds that a cell's record takes on a local disk, as measured; a trial's own is in it."""
+"""Seconds to record a cell on a local disk, as measured, with its part of the trial's record."""
 
 RUN_BYTES = 40_000
-"""That a run takes up in MLflow's database."""
+"""Bytes of a run in MLflow's database."""
 
 GUESSES = 256
-"""Random configurations that stand for those that a search method will propose."""
+"""Random configurations from which the cost of a search method's proposals is estimated."""
 
 
 class Speed(NamedTuple):
-    """Of this device."""
+    """Seconds that the parts of a cell take on this device."""
 
-    batch: float  # seconds that the network takes for a batch
-    image: float  # seconds that features of an image take
-    cell: float  # seconds to measure a cell
+    batch: float  # the network, for a batch
+    image: float  # the features of an image
+    cell: float  # the metrics of a cell
 
 
 class Plan(NamedTuple):
+    """The cost of a study."""
+
     trials: int
     cells: int
     evaluations: int  # of the network, for single images
     seconds: float
     bytes: int
-    exact: bool  # whether the configurations are known beforehand
-    least: float  # seconds, if all but the first trial are given up at the first rung
+    exact: bool  # whether the configurations are known before the study runs
+    least: float  # seconds, if all but the first trial are pruned at the first rung
 
 
 def probe(setup: Setup, seconds: float = PROBE) -> Speed:
-    """Time the parts of a cell on what the study has at hand."""
+    """Time the parts of a cell with the study's own network, extractor and reference."""
     shape = setup.bundle.card.shape
     model, classes = setup.bundle.model.to(setup.device), setup.bundle.card.recipe.net.classes
     y = torch.zeros(BATCH, *shape, device=setup.device)
@@ -83,7 +85,7 @@ def _measure(setup: Setup, features: torch.Tensor) -> None:
 
 
 def _time(work: Callable[[], object], seconds: float) -> float:
-    """Of one time, over as many as fit in."""
+    """Seconds of one call, as the mean over at least `seconds` seconds."""
     began, times = time.perf_counter(), 0
     while times == 0 or time.perf_counter() - began < seconds:
         work()
@@ -92,7 +94,7 @@ def _time(work: Callable[[], object], seconds: float) -> float:
 
 
 def make_plan(setup: Setup, speed: Speed) -> Plan:
-    """Of the whole study, whatever of it is done already."""
+    """The cost of the whole study, including trials that are finished."""
     study = setup.study
     total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
     if study.trials > known:
@@ -115,7 +117,7 @@ def make_plan(setup: Setup, speed: Speed) -> Plan:
 
 
 def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
-    """The configurations that it will try, as far as they do not hang on results."""
+    """The configurations that the study will try, as far as they do not depend on results."""
     if METHODS[study.method].finite:
         return itertools.chain(study.first, study.grid())
     if learns(study):
@@ -124,26 +126,26 @@ def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
 
 
 def _total_nfe(study: Study, configurations: Iterable[Mapping[str, Value]]) -> tuple[float, int]:
-    """(evaluations of one sample of each, how many there are)."""
+    """(sum of the evaluations of one sample of each configuration, number of configurations)."""
     total, count = 0.0, 0
     for params in configurations:
         try:
             total += study.settings(params).nfe
-        except ValidationError as error:  # the corners were too many to try them all
+        except ValidationError as error:  # there were too many corners to check them all
             raise UserError(f"{study.name}: {one_line(error)} [{dict(params)}]") from None
         count += 1
     return total, count
 
 
 def _least(study: Study, seconds: float) -> float:
-    """If the first trial runs to its end and every other is given up at the first rung."""
+    """Seconds if the first trial completes and every other is pruned at the first rung."""
     batches = -(-study.rungs[0] // BATCH)
     whole = len(study.seeds) * -(-study.samples // BATCH)
     return seconds / study.trials * (1 + (study.trials - 1) * batches / whole)
 
 
 def _cell_bytes(setup: Setup) -> int:
-    """Pictures and images hardly shrink; features are kept in half precision."""
+    """Bytes of a cell's artifacts: images hardly compress; features are in half precision."""
     image = torch.Size(setup.bundle.card.shape).numel()
     pictures = 2 * KEPT_IMAGES + STRIP_ROWS * STRIP_FRAMES
     return pictures * image + setup.study.samples * setup.extractor.net.width * 2

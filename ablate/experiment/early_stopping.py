@@ -1,7 +1,8 @@
-"""Giving a configuration up early: when it is worse than a finished one beyond its standard error.
+"""Pruning: when to stop a configuration that is worse than a finished one.
 
-Sample i of seed r comes from the same random numbers in every configuration, so the two are
-compared in pairs, on the samples that both have: what they share cancels, and few tell a lot.
+Sample i of seed r comes from the same random numbers in every configuration, so two configurations
+are compared in pairs, on the samples that both have. Their common noise cancels, and few samples
+are enough.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from ablate.metrics.registry import METRICS
 from ablate.study.definition import Study
 
 SURE = 2.5
-"""Standard errors by which it must be worse. One look at one as good as the best loses it once in
-160 times; there are as many looks as rungs and seeds, and the best is a lucky one, so somewhat more
-are lost in all: they would hardly have changed the answer."""
+"""Standard errors by which a configuration must be worse to be pruned. One comparison prunes a
+configuration that is as good as the best once in 160 times. There are as many comparisons as rungs
+and seeds, and the best is the luckiest of several, so the rate of the whole trial is somewhat
+higher; such trials would hardly have changed the answer."""
 
 
 class Rival(NamedTuple):
-    """A finished configuration."""
+    """A finished configuration to compare with."""
 
     number: int
     settings: Settings
@@ -32,24 +34,24 @@ class Rival(NamedTuple):
 
 
 def choose_rival(study: Study, settings: Settings, finished: Sequence[Rival]) -> Rival | None:
-    """The best of those that are no dearer."""
+    """The best finished configuration that does not cost more evaluations."""
     objective = study.pruning_objective()
     if objective is None:
         return None
-    place, sign = study.objectives.index(objective), objective.sign
+    index, sign = study.objectives.index(objective), objective.sign
     costs = [o for o in study.objectives if METRICS[o.metric].known_early]
     fair = [
         rival
         for rival in finished
         if all(o.sign * (rival.settings.nfe - settings.nfe) <= 0 for o in costs)
     ]
-    return min(fair, key=lambda rival: (sign * rival.values[place], rival.number), default=None)
+    return min(fair, key=lambda rival: (sign * rival.values[index], rival.number), default=None)
 
 
 def difference(
     mine: Mapping[int, Tensor], theirs: Mapping[int, Tensor], metric: str, reference: Reference
 ) -> Estimate:
-    """Mine less theirs, of features by seed, on the samples that both have, in pairs."""
+    """Mine less theirs, from features by seed, in pairs over the samples that both have."""
     count = min(len(features) for seed in mine for features in (mine[seed], theirs[seed]))
     return paired_difference(
         *(
@@ -70,15 +72,15 @@ def verdict(
     theirs: Mapping[int, Tensor],
     reference: Reference,
 ) -> str | None:
-    """Why to give the configuration up, or None."""
+    """Why to prune the configuration, or None."""
     objective = study.pruning_objective()
     assert objective is not None
-    found = difference(mine, theirs, objective.metric, reference)
-    worse = objective.sign * found.value
-    if worse <= SURE * found.error:
+    gap = difference(mine, theirs, objective.metric, reference)
+    worse = objective.sign * gap.value
+    if worse <= SURE * gap.error:
         return None
     samples = sum(len(features) for features in mine.values())
     return (
-        f"after {samples} samples {objective.metric} is {abs(found.value):.3g} ± {found.error:.2g}"
+        f"after {samples} samples {objective.metric} is {abs(gap.value):.3g} ± {gap.error:.2g}"
         f" worse than that of trial {rival.number}"
     )

@@ -1,10 +1,10 @@
-"""Who works on what: leases in the search's database, so that any number of workers share a study.
+"""Which worker runs which trial: leases in the search's database.
 
-A lease is a row (study, item) with an owner and the time at which it runs out. One statement takes
-it, which succeeds for one worker alone. A heartbeat renews it; it is free again when its owner
-gives it back, when it has run out, or when its owner was a process of this machine that is gone.
-Optuna has heartbeats of its own, but a trial whose worker died is then failed and another put in
-its place; here the same trial is taken up by another worker, with all the cells that were done.
+A lease is a row (study, item) with an owner and the time at which it expires. One SQL statement
+takes a lease, so it succeeds for one worker only. A heartbeat renews it. A lease is free again when
+its owner releases it, when it has expired, or when its owner was a process of this machine that has
+ended. Optuna has heartbeats too, but it fails the trial of a dead worker and starts another in its
+place; here another worker resumes the same trial from the last finished cell.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -25,13 +23,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ablate.core.files import turn
+from ablate.experiment.owner import is_gone, new_owner
 from ablate.search.database import connect, patiently, set_up
 
 LASTS = float(os.environ.get("ABLATE_LEASE_SECONDS", "60"))
-"""Seconds that a worker may be out of touch before another takes over."""
+"""Seconds that a worker may be out of touch before another takes over its trial."""
 
 LEAVING = 5.0
-"""Seconds that a worker who leaves waits for a database that is away."""
+"""Seconds that a worker waits for an unreachable database when it leaves."""
 
 T = TypeVar("T")
 METADATA = sa.MetaData()
@@ -46,22 +45,24 @@ LEASES = sa.Table(
 
 
 class Leases:
-    """One worker's, in one study."""
+    """The leases of one worker in one study."""
 
     def __init__(self, url: str, study: str, lasts: float = LASTS) -> None:
         self._study, self._lasts = study, lasts
-        self._patience: float | None = None  # with a database that is away; None: as usual
-        self.owner = f"{_machine()} {_process(os.getpid())} {uuid.uuid4().hex}"
+        self._patience: float | None = None  # seconds to wait for the database; None: the default
+        self.owner = new_owner()
         self._engine = connect(url)
         self._insert = postgresql.insert if self._on_server() else sqlite.insert
-        self._held: dict[str, float] = {}  # item -> when it was last made sure of
-        self._done: list[str] = []  # items that nobody will want any more
+        self._held: dict[str, float] = {}  # item -> time of the last renewal
+        self._done: list[str] = []  # finished items whose rows are still to be deleted
         self._stop = threading.Event()
         set_up(lambda: METADATA.create_all(self._engine))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
+    # --- one item ----------------------------------------------------------------------------
+
     def take(self, item: str) -> bool:
-        """Whether the item is now this worker's."""
+        """Take a lease. Returns whether this worker now holds it."""
         now = _clock()
         taken = self._patiently(lambda: self._take(item))
         self._done.clear()
@@ -82,21 +83,20 @@ class Leases:
             if connection.execute(put.returning(LEASES.c.item)).first() is not None:
                 return True
             owner = connection.scalar(sa.select(LEASES.c.owner).where(*self._which(item)))
-            if owner is None or not _is_gone(owner):
+            if owner is None or not is_gone(owner):
                 return False
             theirs = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == owner)
             return connection.execute(theirs.values(**values)).rowcount == 1
 
     def renew(self, item: str) -> bool:
-        """Whether the item still is this worker's; if so it stays so for a while."""
-
+        """Renew a lease. Returns False if another worker holds it now."""
         now = _clock()
 
         def update() -> bool:
             mine = sa.update(LEASES).where(*self._which(item), LEASES.c.owner == self.owner)
             with self._engine.begin() as connection:
-                found = connection.execute(mine.values(until=self._now() + self._lasts))
-            return found.rowcount == 1
+                updated = connection.execute(mine.values(until=self._now() + self._lasts))
+            return updated.rowcount == 1
 
         renewed = self._patiently(update)
         if renewed and item in self._held:
@@ -104,16 +104,18 @@ class Leases:
         return renewed
 
     def holds(self, item: str) -> bool:
-        """As `renew`, but the database is asked only if the lease may have run out."""
+        """Whether this worker holds a lease. The database is asked only if the lease may have
+        expired."""
         sure = _clock() - self._held.get(item, -math.inf) < self._lasts / 2
         return sure or self.renew(item)
 
     def release(self, item: str) -> None:
+        """Give a lease back."""
         self._held.pop(item, None)
         self._patiently(lambda: self._delete(LEASES.c.item == item))
 
     def finish(self, item: str) -> None:
-        """Nobody will want it any more: its row may wait for the next that is written."""
+        """Give back the lease of a finished trial. Its row is deleted with the next write."""
         self._held.pop(item, None)
         self._done.append(item)
 
@@ -125,43 +127,48 @@ class Leases:
         of_study = LEASES.c.study == self._study
         return sa.delete(LEASES).where(of_study, LEASES.c.owner == self.owner, *which)
 
-    def others(self, kind: str) -> set[str]:
-        """Items whose name begins so and that others hold, without asking for any of them."""
+    def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return LEASES.c.study == self._study, LEASES.c.item == item
+
+    # --- other workers -----------------------------------------------------------------------
+
+    def others(self, prefix: str) -> set[str]:
+        """Items with this prefix that other living workers hold."""
 
         def select() -> list[tuple[str, str]]:
             live = sa.select(LEASES.c.item, LEASES.c.owner).where(
                 LEASES.c.study == self._study,
-                LEASES.c.item.startswith(kind),
+                LEASES.c.item.startswith(prefix),
                 LEASES.c.owner != self.owner,
                 LEASES.c.until >= self._now(),
             )
             with self._engine.connect() as connection:
                 return [(str(item), str(owner)) for item, owner in connection.execute(live)]
 
-        return {item for item, owner in self._patiently(select) if not _is_gone(owner)}
+        return {item for item, owner in self._patiently(select) if not is_gone(owner)}
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One worker of the study at a time; the others wait for their turn, without asking again
-        and again. The lock goes with its process, however that ends."""
+        """A lock that one worker of the study holds at a time. It is freed when its process ends,
+        in whatever way."""
         with self._server_lock() if self._on_server() else turn(self._file()):
             yield
 
     def writing(self) -> AbstractContextManager[None]:
-        """Around what is written to the database: a server sees to the order by itself."""
+        """A lock around writes to a SQLite file; a server orders writes itself."""
         return nullcontext() if self._on_server() else turn(self._file())
 
     @contextmanager
     def _server_lock(self) -> Iterator[None]:
-        """A server that goes away takes it along: what is done in one's turn must bear another's
-        coming in between."""
+        """PostgreSQL's advisory lock. If the server restarts, the lock is lost and another worker
+        may enter; code inside must tolerate that."""
         key = int.from_bytes(hashlib.blake2b(self._study.encode(), digest_size=8).digest(), "big")
-        one = sa.literal(key - 2**63, sa.BigInteger)
+        lock_id = sa.literal(key - 2**63, sa.BigInteger)
 
         def lock() -> sa.Connection:
             connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             try:
-                connection.execute(sa.select(sa.func.pg_advisory_lock(one)))
+                connection.execute(sa.select(sa.func.pg_advisory_lock(lock_id)))
             except BaseException:
                 connection.close()
                 raise
@@ -172,82 +179,49 @@ class Leases:
             yield
         finally:
             try:
-                connection.execute(sa.select(sa.func.pg_advisory_unlock(one)))
+                connection.execute(sa.select(sa.func.pg_advisory_unlock(lock_id)))
             except sa.exc.DBAPIError:
-                connection.invalidate()  # closed for good, whatever the server believes
+                connection.invalidate()  # drop the connection: its state on the server is unknown
             connection.close()
 
-    def _file(self) -> Path:
-        return Path(self._engine.url.database or "")
+    # --- the connection ----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release every lease."""
         self._stop.set()
         self._held.clear()
-        with suppress(Exception):  # it runs out by itself
+        with suppress(Exception):  # they expire anyway
             self.hurry()
             self._patiently(self._delete)
         self._engine.dispose()
 
     def hurry(self) -> None:
-        """One who leaves does not wait for a database that is away: leases run out anyway."""
+        """Stop waiting long for an unreachable database: leases expire anyway."""
         self._patience = LEAVING
 
     def _patiently(self, work: Callable[[], T]) -> T:
         return patiently(work, self._patience)
 
-    def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
-        return LEASES.c.study == self._study, LEASES.c.item == item
-
     def _on_server(self) -> bool:
         return self._engine.dialect.name == "postgresql"
 
+    def _file(self) -> Path:
+        return Path(self._engine.url.database or "")
+
     def _now(self) -> sa.ColumnElement[float]:
-        """By the database's clock: machines' own may differ."""
+        """The time by the database's clock: the clocks of machines may differ."""
         if self._on_server():
             return sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()), sa.Float(53))
         return sa.literal(time.time(), sa.Float(53))
 
     def _beat(self) -> None:
+        """Renew all leases, four times in a lease's life."""
         while not self._stop.wait(self._lasts / 4):
             for item in list(self._held):
-                with suppress(Exception):  # the database may be away for a while
+                with suppress(Exception):  # the database may be unreachable for a while
                     self.renew(item)
 
 
 def _clock() -> float:
-    """Seconds that go on while the machine sleeps, as a lease does."""
+    """Seconds of a clock that also counts while the machine sleeps, as leases do."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def _machine() -> str:
-    """This machine since it was started, and this container on it."""
-    parts = [socket.gethostname()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8])
-        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    return "-".join(parts)
-
-
-def _process(pid: int) -> str:
-    """Told apart from later processes with the same number by when it began."""
-    try:
-        began = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except OSError:
-        began = "-"
-    return f"{pid}:{began}"
-
-
-def _is_gone(owner: str) -> bool:
-    """A process of this machine that is not there any more; of others one cannot know."""
-    machine, process, _ = owner.split()
-    if machine != _machine():
-        return False
-    pid = int(process.split(":")[0])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return _process(pid) != process

@@ -1,7 +1,7 @@
-"""Several workers on this machine: the same command in as many processes, told apart by nothing.
+"""Workers of one machine: the same command in several processes.
 
-They share the study as workers on other machines would. Ctrl-C goes to the one who started them; if
-that one is killed, they stop by themselves.
+They share the study as workers on other machines do. Ctrl-C goes to the parent, which stops them.
+If the parent is killed, they stop by themselves.
 """
 
 from __future__ import annotations
@@ -13,45 +13,37 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import IO
 
 from ablate.core.errors import PassingError, UserError
 from ablate.core.signals import shielded
 from ablate.core.workspace import Workspace
 
 POLL = 0.5
+"""Seconds between checks whether the workers, or their parent, are still there."""
+
 STOPPED = 130
+"""Exit code of a worker that was stopped by a signal."""
+
 TRIALS_FAILED = 3
-"""What a worker returns if a trial failed: 1 is an exception that nobody caught."""
+"""Exit code of a worker with a failed trial: 1 is an uncaught exception."""
+
+PARENT = "ABLATE_PARENT"
+"""Environment variable with the parent's process number: the parent may end before a worker can
+ask for it."""
 
 
 def run(
     workspace: Workspace, arguments: Sequence[str], devices: Sequence[str], look: Callable[[], None]
 ) -> list[str]:
-    """`ablate study` with these arguments, one process for each device; `look` is called all the
-    while. Tells which were killed. URLs go by the environment: arguments can be seen by everybody
-    on the machine."""
-    threads = str(max(1, (os.cpu_count() or 1) // len(devices)))
-    surroundings = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid())}
-    if workspace.storage:
-        surroundings |= {
-            "ABLATE_STORAGE": workspace.storage,
-            "MLFLOW_TRACKING_URI": workspace.tracking,
-        }
+    """Run `ablate study` with these arguments in one process for each device, and call `look` while
+    they run. Returns a line for each worker that was killed."""
     command = [sys.executable, "-m", "ablate", "--root", str(workspace.root), "study", *arguments]
     with ExitStack() as files:
-        said = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in devices]
-        with shielded():
-            team = [
-                subprocess.Popen(
-                    [*command, "--device", device, "--worker"],
-                    env=surroundings,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                )
-                for device, errors in zip(devices, said, strict=True)
-            ]
+        logs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in devices]
+        team = _start(command, devices, _environment(workspace, len(devices)), logs)
         try:
             while any(worker.poll() is None for worker in team):
                 time.sleep(POLL)
@@ -62,35 +54,63 @@ def run(
             for worker in team:
                 worker.wait()
         look()
-        for place, (worker, errors) in enumerate(zip(team, said, strict=True)):
-            errors.seek(0)
-            _complain(place, worker.returncode, errors.read())
+        for index, (worker, log) in enumerate(zip(team, logs, strict=True)):
+            log.seek(0)
+            _complain(index, worker.returncode, log.read())
         return [
-            f"worker {place} was killed ({signal.Signals(-worker.returncode).name})"
-            for place, worker in enumerate(team)
+            f"worker {index} was killed ({signal.Signals(-worker.returncode).name})"
+            for index, worker in enumerate(team)
             if worker.returncode < 0
         ]
 
 
-def _complain(place: int, code: int, errors: str) -> None:
-    """Unless the worker ended as it should, or was killed: others may have done its work."""
+def _start(
+    command: Sequence[str],
+    devices: Sequence[str],
+    environment: Mapping[str, str],
+    logs: Sequence[IO[str]],
+) -> list[subprocess.Popen[bytes]]:
+    with shielded():
+        return [
+            subprocess.Popen(
+                [*command, "--device", device, "--worker"],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+            for device, log in zip(devices, logs, strict=True)
+        ]
+
+
+def _environment(workspace: Workspace, workers: int) -> dict[str, str]:
+    """The workers' environment. URLs are in it, because every user of the machine can see the
+    arguments of a process."""
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    environment = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid())}
+    if workspace.storage:
+        environment |= {
+            "ABLATE_STORAGE": workspace.storage,
+            "MLFLOW_TRACKING_URI": workspace.tracking,
+        }
+    return environment
+
+
+def _complain(index: int, code: int, errors: str) -> None:
+    """Raise a worker's error. A worker that was killed is no error: others may do its work."""
     if code > 0 and code not in (TRIALS_FAILED, STOPPED):
-        last = (errors.strip().splitlines() or ["it said nothing"])[-1]
+        last = (errors.strip().splitlines() or ["it printed nothing"])[-1]
         kind = PassingError if code == PassingError.code else UserError
-        raise kind(f"worker {place}: {last.removeprefix('error: ')}")
-
-
-PARENT = "ABLATE_PARENT"
-"""Tells a worker who started it: that one may be gone before the worker can ask."""
+        raise kind(f"worker {index}: {last.removeprefix('error: ')}")
 
 
 def obey() -> None:
-    """As one of them: stop when told to by the one who started it, or when that one is gone."""
+    """Make this process a worker of its parent: it ignores Ctrl-C, and stops when the parent
+    terminates it or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    mine = int(os.environ[PARENT])
+    parent = int(os.environ[PARENT])
 
     def watch() -> None:
-        while os.getppid() == mine:
+        while os.getppid() == parent:
             time.sleep(POLL)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""What the cells of a study share, loaded and checked before any work starts."""
+"""Loading and checking what the cells of a study share, before any work starts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from ablate.study.domain import Scalar
 
 
 class Setup(NamedTuple):
+    """Everything that the cells of a study share."""
+
     study: Study
     bundle: bundles.Bundle
     extractor: Extractor
@@ -28,11 +30,11 @@ class Setup(NamedTuple):
     source: Source
     device: str
     neighbourhood: Neighbourhood  # of the training images
-    left_out: bool = False  # whether starts were left out: their images are not on this machine
+    left_out: bool = False  # without initialisations whose images are not on this machine
 
     @property
     def identity(self) -> str:
-        """Hash of all that decides the study's results."""
+        """Hash of everything that determines the study's results."""
         return self.study.identity(self.bundle.hash, self.extractor.hash)
 
     def measure(self, features: torch.Tensor) -> dict[str, float]:
@@ -41,12 +43,13 @@ class Setup(NamedTuple):
 
     @property
     def key(self) -> str:
+        """The name of the study in the databases."""
         return f"{self.study.name}/{self.study.budget}/{self.identity}"
 
 
 def available(study: Study, card: bundles.Card) -> Study:
-    """The study without the starts that need training images, if these are not on this machine
-    and there are other starts."""
+    """The study without the initialisations that need training images, if these are not on this
+    machine and there are other initialisations."""
     leaking = frozenset(name for name in study.values("init") if _leaks(name))
     if not leaking or _training_images(card) is not None:
         return study
@@ -58,7 +61,7 @@ def _leaks(init: Scalar) -> bool:
 
 
 def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
-    """Everything that can be wrong with a study's surroundings is found here."""
+    """Load what a study needs; an error if anything is missing or does not fit."""
     path = bundles.find(study.bundle, workspace)
     card = bundles.read_card(path)
     whole, study = study, available(study, card)
@@ -77,7 +80,7 @@ def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
 
 
 def _training_images(card: bundles.Card) -> datasets.Dataset | None:
-    """The bundle's dataset, if it is on this machine and the same."""
+    """The bundle's dataset, or None if it is not on this machine or has another hash."""
     try:
         dataset = datasets.load(card.dataset)
     except UserError:
@@ -86,11 +89,11 @@ def _training_images(card: bundles.Card) -> datasets.Dataset | None:
 
 
 SPLITS = {"train": "train", "test": "heldout"}
-"""Names of the splits, as the field has them and as bundles do."""
+"""Names of the splits: in study files -> in bundles."""
 
 
 def _check_noise_range(study: Study, card: bundles.Card) -> None:
-    """Refuse noise levels that the network was not trained for."""
+    """Raise an error for noise levels that the network was not trained for."""
     for params in study.corners():
         high, low = study.settings(params).noise_range()
         if high > card.s_max * (1 + 1e-9) or low < card.s_min * (1 - 1e-9):
@@ -102,6 +105,7 @@ def _check_noise_range(study: Study, card: bundles.Card) -> None:
 
 
 def _source(study: Study, bundle: bundles.Bundle) -> Source:
+    """What the study's initialisations draw from."""
     dataset, images = bundle.card.dataset, None
     fit = DATASETS[dataset].paper_fit if dataset in DATASETS else None
     wanted = [INITS[str(name)] for name in study.values("init")]

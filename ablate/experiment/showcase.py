@@ -1,5 +1,4 @@
-"""What a bundle can do, in one picture and a few numbers: sampled without tuning, beside the
-baselines."""
+"""A bundle sampled without tuning: one picture and a few numbers, beside the baselines."""
 
 from __future__ import annotations
 
@@ -18,6 +17,8 @@ from ablate.study.file import objective
 
 
 class Showcase(NamedTuple):
+    """The numbers of a bundle's samples and of the baselines."""
+
     metrics: dict[str, float]
     baselines: dict[str, dict[str, float]]
     protocol: dict[str, object]
@@ -33,6 +34,7 @@ def showcase(
     device: str,
     progress: Callable[[], None] = lambda: None,
 ) -> Showcase:
+    """Draw and measure samples of a bundle, and save the first 64 as a picture."""
     setup = setup_of_one(workspace, bundle, settings, samples, seed, device)
     result = run_cell(setup, settings, seed, progress)
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +45,7 @@ def showcase(
 def setup_of_one(
     workspace: Workspace, bundle: str, settings: Settings, samples: int, seed: int, device: str
 ) -> Setup:
-    """A study of the one configuration, so that it is checked and measured as any other."""
+    """The setup of a study with one configuration: it is checked and measured as any other."""
     study = Study(
         name="showcase",
         budget="quick",

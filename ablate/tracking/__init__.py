@@ -1,12 +1,14 @@
-"""The record of studies and trainings in MLflow: the one package that knows it.
+"""The record of studies, trainings and evaluations in MLflow: the one package that knows MLflow.
 
-A study is a run, its trials are runs nested in it, their cells runs nested in those. A training is
-one run, in an experiment of its own. A run's status is set last, so what is FINISHED is whole.
+A study is a run, its trials are runs nested in it, and their cells are runs nested in the trials. A
+training or an evaluation is one run, in an experiment of its own. A run's status is written last,
+so a run that is FINISHED is complete.
 """
 
 import os
 
-# MLflow announces every table it makes and draws a bar for every file it reads: set before import
+# MLflow logs every table that it creates and draws a progress bar for every file that it reads.
+# Set before MLflow is imported.
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -14,6 +16,17 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from ablate.tracking.client import REPEATS, TROUBLES, reach
 from ablate.tracking.reader import Reader
-from ablate.tracking.writer import NOTHING_PAST, StudyRun, Tracker
+from ablate.tracking.study_run import NOTHING_PAST, StudyRun, find_study, open_study
+from ablate.tracking.writer import Tracker
 
-__all__ = ["NOTHING_PAST", "REPEATS", "TROUBLES", "Reader", "StudyRun", "Tracker", "reach"]
+__all__ = [
+    "NOTHING_PAST",
+    "REPEATS",
+    "TROUBLES",
+    "Reader",
+    "StudyRun",
+    "Tracker",
+    "find_study",
+    "open_study",
+    "reach",
+]

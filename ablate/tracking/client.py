@@ -1,4 +1,4 @@
-"""What runs are tagged with, and how they are found."""
+"""The vocabulary of the record: tags of runs, states, and how runs are searched for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from mlflow.entities import Run, ViewType
+from mlflow.entities import Run as Run  # re-exported: MLflow's modules are imported in few places
+from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -20,30 +21,33 @@ from ablate.results import Value
 
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
 STATE, REASON = "ablate.state", "ablate.reason"  # of a run that is not complete
-KNOBS = "ablate.knobs"  # a trial's, as JSON: parameters cannot be set as a run is made
-REPEATS = "ablate.repeats"  # a trial that has the same configuration, with other seeds
-WORKED = "ablate.worked"  # when a process last took it up
+KNOBS = "ablate.knobs"  # a trial's, as JSON: MLflow cannot set parameters as it creates a run
+REPEATS = "ablate.repeats"  # the trial with the same configuration and other seeds
+WORKED = "ablate.worked"  # time at which a process last opened the study
 PARENT = "mlflow.parentRunId"
 STATUS = {"complete": "FINISHED", "interrupted": "KILLED", "running": "RUNNING"}
-"""Any other state is FAILED, and a tag says which."""
+"""MLflow's status by state. Any other state is FAILED, and a tag names it."""
 
 TROUBLES = (MlflowException, OSError)
-"""What it says when the record cannot be read or written."""
+"""Exceptions raised when the record cannot be read or written."""
 
 DONE = ("complete", "diverged", "pruned")
-"""States in which a cell has all that it will ever have."""
+"""States of a cell that is not run again."""
 
 BASELINE = "baseline/"
-"""Beginning of a baseline's metrics in the study's run: baseline/held-out images/kid."""
+"""Prefix of a baseline's metrics in the study's run: baseline/held-out images/kid."""
 
 OLD_BASELINE = "yardstick/"
-"""The same in records that versions before 0.2 wrote."""
+"""The same prefix in records that versions before 0.2 wrote."""
 
 TRAINING = "ablate.training"
 
+Knobs = Mapping[str, Value]
+Tags = Mapping[str, str]
+
 
 def reach(uri: str) -> None:
-    """One clear line if there is no MLflow server; MLflow itself would try for minutes."""
+    """Raise a one-line error if no MLflow server answers; MLflow itself would retry for minutes."""
     if not uri.startswith("http"):
         return
     try:
@@ -51,7 +55,7 @@ def reach(uri: str) -> None:
         place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         with urlopen(f"{place.rstrip('/')}/health", timeout=10):
             return
-    except HTTPError:  # it is there, and will say no to the real requests if it must
+    except HTTPError:  # a server answered; it refuses the real requests if it has to
         return
     except (OSError, ValueError, HTTPException) as error:
         raise UserError(
@@ -60,13 +64,10 @@ def reach(uri: str) -> None:
         ) from None
 
 
-Knobs = Mapping[str, Value]
-Tags = Mapping[str, str]
-
-
 def state_of(run: Run) -> str:
-    told = {status: state for state, status in STATUS.items()}
-    return told.get(run.info.status) or run.data.tags.get(STATE) or "failed"
+    """The state of a run, from its status and its tag."""
+    states = {status: state for state, status in STATUS.items()}
+    return states.get(run.info.status) or run.data.tags.get(STATE) or "failed"
 
 
 def trial_number(run: Run) -> int:
@@ -74,6 +75,7 @@ def trial_number(run: Run) -> int:
 
 
 def runs_where(client: MlflowClient, experiment: str, where: str = "") -> Iterator[Run]:
+    """Runs of an experiment that match an MLflow filter, oldest first, page by page."""
     token = None
     while True:
         page = client.search_runs(
@@ -86,12 +88,12 @@ def runs_where(client: MlflowClient, experiment: str, where: str = "") -> Iterat
 
 @cache
 def _downloads() -> tempfile.TemporaryDirectory[str]:
-    """Gone with the process; MLflow by itself makes a folder for every file, and leaves it."""
+    """A folder that is deleted with the process; MLflow's default leaves one for every file."""
     return tempfile.TemporaryDirectory(prefix="ablate-")
 
 
 def fetch(client: MlflowClient, run_id: str, name: str) -> Path:
-    """A local copy of an artifact."""
+    """Download an artifact and return its local path."""
     folder = Path(_downloads().name, run_id)
     folder.mkdir(exist_ok=True)
     return Path(client.download_artifacts(run_id, name, str(folder)))

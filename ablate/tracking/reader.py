@@ -1,4 +1,4 @@
-"""Reading the record back, for results and reports."""
+"""Reading studies from the record, for results and reports."""
 
 from __future__ import annotations
 
@@ -46,45 +46,45 @@ from ablate.tracking.client import (
 
 
 class Reader:
-    """Reads studies back, for results and reports."""
+    """Reads studies from one record."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._nothing = f"no study has been run under {workspace.root}; start with: ablate list"
-        if not workspace.has_record():  # a client would make an empty one
-            raise UserError(self._nothing)
+        self._no_study = f"no study has been run under {workspace.root}; start with: ablate list"
+        if not workspace.has_record():  # a client would create an empty one
+            raise UserError(self._no_study)
         self._client = MlflowClient(workspace.tracking_uri)
 
     def fetch(self, run_id: str, name: str) -> Path:
-        """A local copy of an artifact."""
+        """Download an artifact and return its local path."""
         try:
             return fetch(self._client, run_id, name)
         except (MlflowException, OSError):
             raise FileNotFoundError(f"run {run_id} has no {name}") from None
 
     def names(self) -> list[str]:
-        """Studies with a record, the last started first."""
-        found = self._client.search_experiments()
-        names = [e.name for e in found if e.name != "Default" and KIND not in e.tags]
+        """Names of the studies in the record, the last started first."""
+        experiments = self._client.search_experiments()
+        names = [e.name for e in experiments if e.name != "Default" and KIND not in e.tags]
         if not names:
-            raise UserError(self._nothing)
+            raise UserError(self._no_study)
         return names
 
     def latest(self, name: str, budget: str | None = None) -> StudyResults | None:
-        """The study as last worked on, of one budget if given."""
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
+        """The study of that name that was last worked on; with `budget`, of that budget."""
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
             return None
         where = f"tags.`{KIND}` = 'study'"
         where += f" and tags.`ablate.budget` = '{budget}'" if budget else ""
-        studies = list(runs_where(self._client, found.experiment_id, where))
+        studies = list(runs_where(self._client, experiment.experiment_id, where))
         for run in sorted(studies, key=lambda run: float(run.data.tags[WORKED]), reverse=True):
             try:
-                return self._record(found.experiment_id, run)
-            except (FileNotFoundError, json.JSONDecodeError):  # killed as it began
+                return self._results(experiment.experiment_id, run)
+            except (FileNotFoundError, json.JSONDecodeError):  # killed before it was written
                 continue
         return None
 
-    def _record(self, experiment: str, run: Run) -> StudyResults:
+    def _results(self, experiment: str, run: Run) -> StudyResults:
         tags, run_id = run.data.tags, run.info.run_id
         spec = self._document(run_id, STUDY_FILE)
         protocols = self._document(run_id, PROTOCOLS)
@@ -109,7 +109,7 @@ class Reader:
         )
 
     def _importance(self, run_id: str) -> Importance:
-        """Of a study that is finished."""
+        """The importance of a finished study's knobs; empty before that."""
         try:
             return self._document(run_id, IMPORTANCE)
         except FileNotFoundError:
@@ -117,10 +117,10 @@ class Reader:
 
     def _vocabulary(self, run_id: str) -> Vocabulary:
         try:
-            found = self._document(run_id, VOCABULARY)
+            document = self._document(run_id, VOCABULARY)
         except FileNotFoundError:
             return OLD_VOCABULARY
-        return Vocabulary(found["labels"], frozenset(found["leaking"]))
+        return Vocabulary(document["labels"], frozenset(document["leaking"]))
 
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
@@ -128,7 +128,7 @@ class Reader:
 
 
 def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -> None:
-    """A run that was measured otherwise than its study is not to be ranked with the rest."""
+    """Raise an error if a run was measured by another protocol than its study."""
     for tag, hash in run.data.tags.items():
         metric = tag.removeprefix("protocol.")
         expected = protocols.get(metric, {}).get("hash")
@@ -140,15 +140,17 @@ def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -
 
 
 def _baselines(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    """Baseline -> metric -> value, from the metrics of the study's run."""
+    baselines: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
         if key.startswith((BASELINE, OLD_BASELINE)):
             _, name, metric = key.split("/")
-            found.setdefault(name, {})[metric] = value
-    return found
+            baselines.setdefault(name, {})[metric] = value
+    return baselines
 
 
 def _trials(runs: list[Run]) -> list[Trial]:
+    """The trials by number, each with its finished cells."""
     cells: dict[int, dict[int, Cell]] = {}
     for run in runs:
         if run.data.tags[KIND] == "cell" and state_of(run) in DONE:
@@ -156,9 +158,11 @@ def _trials(runs: list[Run]) -> list[Trial]:
                 run.info.run_id, int(run.data.tags[SEED]), state_of(run), dict(run.data.metrics)
             )
             of_trial = cells.setdefault(trial_number(run), {})
-            of_trial.setdefault(cell.seed, cell)  # a worker out of touch may have drawn it again
+            of_trial.setdefault(
+                cell.seed, cell
+            )  # a worker that lost its lease may have drawn it too
     of_trials: dict[int, Run] = {}
-    for run in runs:  # a message that was sent twice makes two runs; the one that came to its end
+    for run in runs:  # a message that was sent twice makes two runs: take the finished one
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
         if number >= 0 and (number not in of_trials or state_of(run) in DONE):
             of_trials[number] = run
@@ -170,21 +174,21 @@ def _trials(runs: list[Run]) -> list[Trial]:
 
 
 def _merged(trials: list[Trial]) -> list[Trial]:
-    """A configuration's further seeds count with its first complete trial; they are its own."""
+    """Add the cells of a repeated configuration to its first complete trial."""
     firsts: dict[str, int] = {}
     merged = list(trials)
-    for place, trial in enumerate(trials):
+    for index, trial in enumerate(trials):
         if trial.state != "complete":
             continue
-        first = firsts.setdefault(str(sorted(trial.params.items())), place)
-        if first == place:
+        first = firsts.setdefault(str(sorted(trial.params.items())), index)
+        if first == index:
             continue
         original = merged[first]
         all_cells = [*original.cells, *trial.cells]
         means, intervals = summarise([cell.metrics for cell in all_cells])
         merged[first] = original._replace(cells=all_cells, metrics=means, intervals=intervals)
         reason = f"more seeds of trial {original.number}"
-        merged[place] = trial._replace(state="repeated", reason=reason)
+        merged[index] = trial._replace(state="repeated", reason=reason)
     return merged
 
 
@@ -203,14 +207,15 @@ def _trial(run: Run, cells: list[Cell]) -> Trial:
 
 
 def _knobs(run: Run) -> dict[str, Value]:
+    """The knobs of a trial's run."""
     if KNOBS in run.data.tags:
         knobs: dict[str, Value] = json.loads(run.data.tags[KNOBS])
         return knobs
-    return {k: _typed(v) for k, v in run.data.params.items()}  # as they were kept before
+    return {k: _typed(v) for k, v in run.data.params.items()}  # records without the tag
 
 
 def _typed(text: str) -> Value:
-    """MLflow keeps parameters as text."""
+    """A parameter as a number if it is one: MLflow stores text."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,4 +1,11 @@
-"""Several messages to a local MLflow store in one transaction."""
+"""Several messages to a local MLflow store in one transaction: the one file that uses private parts
+of MLflow.
+
+The private part is `MlflowClient._tracking_client.store`, with its attributes `engine` and
+`ManagedSessionMaker`, the function with which MLflow's SQL store opens a session. MLflow opens up
+to four sessions for a message and commits each, and every other worker waits for every commit.
+MLflow has no public way to join messages into one transaction.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +21,31 @@ from ablate.core.files import turn
 
 @contextmanager
 def at_once(client: MlflowClient) -> Iterator[None]:
-    """All that the block writes to a store in a database of this process, or nothing of it.
+    """Write all messages of the block, or none, if the store is a database of this process.
 
-    MLflow opens up to four sessions for a message, each with a commit of its own, for which every
-    other worker must wait; here they share one. It does so by standing in for the store's maker of
-    sessions, which is not part of MLflow's interface: where there is none, as with a server,
-    messages go out one by one. Not for messages that may meet what is there already: MLflow then
-    rolls back, which here would take along what came before in the block.
+    The messages share one session, which replaces the store's session maker during the block. A
+    server's client has no session maker: then messages are sent one by one. The block must not
+    write what may exist already: MLflow would then roll back, and with it everything that came
+    before in the block.
     """
     store: Any = client._tracking_client.store
-    make = getattr(store, "ManagedSessionMaker", None)
-    if make is None or isinstance(make, _Shared):
+    make_session = getattr(store, "ManagedSessionMaker", None)
+    if make_session is None or isinstance(make_session, _Shared):
         yield
         return
-    with _turn(store), make(read_only=False) as session:
+    with _turn(store), make_session(read_only=False) as session:
         commit = session.commit
         session.commit = session.flush
         store.ManagedSessionMaker = _Shared(session)
         try:
             yield
         finally:
-            store.ManagedSessionMaker = make
+            store.ManagedSessionMaker = make_session
             session.commit = commit
 
 
 class _Shared(NamedTuple):
-    """A maker of sessions that hands out one and the same."""
+    """A session maker that always returns the same session."""
 
     session: Any
 
@@ -48,5 +54,6 @@ class _Shared(NamedTuple):
 
 
 def _turn(store: Any) -> AbstractContextManager[None]:
+    """This process's turn to write to a SQLite file; a database server orders writes itself."""
     url = store.engine.url
     return turn(Path(url.database)) if url.drivername.startswith("sqlite") else nullcontext()

@@ -261,9 +261,9 @@ def test_a_record_that_is_another(tiny_bundle: Path, tmp_path: Path) -> None:
     older = workspace.record.read_bytes()
     run(setup, workspace, Quiet())
     workspace.record.write_bytes(older)
-    assert_refused(tmp_path, "has 4 finished trials", "does not know trial 3")
+    assert_refused(tmp_path, "has 4 finished trials", "has no trial 3")
     workspace.record.unlink()
-    assert_refused(tmp_path, "does not know trial 3", workers=2)
+    assert_refused(tmp_path, "has no trial 3", workers=2)
 
 
 def locked_error() -> BaseException:

@@ -1,0 +1,98 @@
+"""Running one cell: up to three attempts, each with a run in the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ablate.core.signals import shielded
+from ablate.experiment.artifacts import record_files
+from ablate.experiment.cell import CellResult, Judge, run_cell
+from ablate.experiment.leases import Leases
+from ablate.experiment.prepare import Setup
+from ablate.experiment.watcher import CellProgress, Watcher
+from ablate.generate.draw import BATCH
+from ablate.generate.settings import Settings
+from ablate.tracking import StudyRun
+
+ATTEMPTS = 3
+"""Attempts at a cell that raises an error, before its trial fails."""
+
+
+class CellError(Exception):
+    """Every attempt at a cell failed; the message is the last reason."""
+
+
+class TakenOverError(Exception):
+    """Another worker holds the trial: this one did not renew its lease in time."""
+
+
+class OpenTrial(NamedTuple):
+    """A trial whose run is open in the record."""
+
+    number: int
+    run_id: str
+    lease: str
+    settings: Settings
+    tags: Mapping[str, str]
+
+
+class DrawnCell(NamedTuple):
+    """A cell whose files are in the record and whose run is still to be closed."""
+
+    run_id: str
+    seed: int
+    result: CellResult
+
+
+class CellAttempts:
+    """Runs cells and records them, for one worker."""
+
+    def __init__(self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher) -> None:
+        self._setup, self._leases, self._record = setup, leases, record
+        self._watcher = watcher
+        self.open: list[str] = []  # runs to close if this worker is stopped
+
+    def draw(
+        self, trial: OpenTrial, seed: int, opened: str | None, share: float, judge: Judge | None
+    ) -> DrawnCell:
+        """Draw and measure a cell, and write its files. `opened` is the run of the first attempt if
+        it is open already; `share` is the cell's part of the trial."""
+        calls = trial.settings.nfe * -(-self._setup.study.samples // BATCH)
+        for _ in range(ATTEMPTS):
+            run_id, opened = opened or self._open(trial, seed), None
+            progress = CellProgress(self._watcher, share / calls)
+            try:
+                result = run_cell(self._setup, trial.settings, seed, progress, judge)
+            except Exception as error:  # an error of one configuration must not stop the study
+                progress.take_back()
+                reason = f"{type(error).__name__}: {error}"
+                with shielded():
+                    self._record.close(run_id, "failed", reason)
+                    self.open.remove(run_id)
+                continue
+            progress.fill(share)
+            self._record_files(trial, run_id, seed, result)
+            return DrawnCell(run_id, seed, result)
+        raise CellError(reason)
+
+    def close(self, cell: DrawnCell, settings: Settings) -> None:
+        """Write a cell's metrics and its status."""
+        result, params = cell.result, {**settings.knobs(), "seed": cell.seed}
+        with shielded():
+            self._record.close(cell.run_id, result.state, result.reason, result.metrics, params)
+            self.open.remove(cell.run_id)
+
+    def _open(self, trial: OpenTrial, seed: int) -> str:
+        with shielded():
+            run_id = self._record.open_cell(trial.run_id, trial.number, seed, trial.tags)
+            self.open.append(run_id)
+        return run_id
+
+    def _record_files(self, trial: OpenTrial, run_id: str, seed: int, result: CellResult) -> None:
+        with shielded():
+            if not self._leases.holds(trial.lease):
+                self._record.close(run_id, "interrupted", "another worker took over")
+                raise TakenOverError
+            shown_by = trial.run_id if seed == self._setup.study.seeds[0] else None
+            record_files(self._record, run_id, shown_by, result, self._setup)

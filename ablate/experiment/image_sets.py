@@ -1,0 +1,91 @@
+"""Sets of images to evaluate: a dataset's split, files, or samples drawn from a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+from torch import Tensor
+
+from ablate.core.errors import UserError
+from ablate.core.validation import one_line
+from ablate.core.workspace import Workspace
+from ablate.data import datasets
+from ablate.data.image_files import read_images
+from ablate.data.registry import DATASETS
+from ablate.experiment.showcase import setup_of_one
+from ablate.generate.draw import draw
+from ablate.generate.presets import few_step_settings
+from ablate.generate.settings import Settings, listens
+from ablate.models import bundle as bundles
+
+FEW_STEP_LEVELS = 18
+"""Noise levels of the solver that samples a bundle by default."""
+
+
+class ImageSet(NamedTuple):
+    """Images with a name."""
+
+    name: str
+    pixels: Tensor  # uint8, [N, C, H, W]
+    dataset: datasets.Dataset | None = None  # the dataset, if the images are a split of one
+    split: str = ""  # train or test
+
+    def hash(self) -> str:
+        """Hash of the images, or of their dataset."""
+        if self.dataset is not None:
+            return self.dataset.hash()
+        return hashlib.sha256(self.pixels.numpy().tobytes()).hexdigest()[:16]
+
+
+def image_set(text: str) -> ImageSet:
+    """Read a dataset's split such as `cifar10/test`, a folder of images, or a tensor file."""
+    name, _, split = text.partition("/")
+    if name in DATASETS and split in ("", "train", "test"):
+        dataset, split = datasets.load(name), split or "test"
+        part = dataset.train if split == "train" else dataset.heldout
+        return ImageSet(f"{name}/{split}", part.pixels, dataset, split)
+    return ImageSet(Path(text).resolve().name, read_images(Path(text)))
+
+
+def drawn(
+    bundle: str,
+    settings: Settings,
+    samples: int,
+    seed: int,
+    workspace: Workspace,
+    device: str,
+    progress: Callable[[], None] = lambda: None,
+) -> ImageSet:
+    """Draw samples from a bundle; an error if the configuration diverges."""
+    setup = setup_of_one(workspace, bundle, settings, samples, seed, device)
+    drawing = draw(
+        setup.bundle.score_model, setup.source, settings, seed, samples, device, progress
+    )
+    if drawing.reason:
+        raise UserError(f"{bundle}: diverged ({drawing.reason})")
+    return ImageSet(Path(bundle).stem, drawing.pixels)
+
+
+def settings_of(card: bundles.Card, knobs: Sequence[str]) -> Settings:
+    """The few-step solver's settings, changed by `knob=value` texts."""
+    base = few_step_settings(FEW_STEP_LEVELS, (card.s_min, card.s_max))
+    chosen = base.model_dump(exclude_none=True, exclude_defaults=True)
+    wanted = dict(_knob(text) for text in knobs)
+    chosen |= wanted
+    applying = {k: v for k, v in chosen.items() if k in wanted or listens(k, chosen)}
+    try:
+        return Settings.model_validate(applying)
+    except ValidationError as error:
+        raise UserError(f"--set: {one_line(error)}") from None
+
+
+def _knob(text: str) -> tuple[str, str]:
+    knob, equals, value = text.partition("=")
+    if not equals or knob not in Settings.model_fields:
+        known = ", ".join(Settings.model_fields)
+        raise UserError(f"--set {text}: not KNOB=VALUE with one of {known}")
+    return knob, value

@@ -1,0 +1,209 @@
+"""The record of one study: its run, and the runs of its trials and cells."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ablate.tracking.client import (
+    BASELINE,
+    DONE,
+    KIND,
+    KNOBS,
+    OLD_BASELINE,
+    PARENT,
+    REASON,
+    SEED,
+    STUDY,
+    TRIAL,
+    WORKED,
+    Knobs,
+    Run,
+    Tags,
+    fetch,
+    runs_where,
+    state_of,
+)
+from ablate.tracking.transaction import at_once
+from ablate.tracking.writer import Tracker
+
+KILLED = "its process was killed"
+"""Reason of a cell that another worker found RUNNING without a process."""
+
+
+class DoneCell(NamedTuple):
+    """A cell that an earlier process finished."""
+
+    run_id: str
+    state: str  # complete, diverged or pruned
+    metrics: dict[str, float]
+    reason: str | None
+
+
+class PastCells(NamedTuple):
+    """What earlier processes did of a trial, by seed."""
+
+    done: dict[int, DoneCell]
+    deaths: Counter[int]  # how many processes were killed while they ran the cell
+
+
+NOTHING_PAST = PastCells({}, Counter())
+
+
+class StudyRun:
+    """An open study: creates the runs of its trials and cells, and finds those that exist."""
+
+    def __init__(self, tracker: Tracker, experiment: str, run_id: str, key: str) -> None:
+        self.run_id = run_id
+        self.log, self.close, self.log_picture = tracker.log, tracker.close, tracker.log_picture
+        self._reopen = tracker.reopen
+        self._client, self._experiment, self._key = tracker.client, experiment, key
+
+    # --- the study's own run -----------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """Whether the study is complete: its status is the last thing that is written."""
+        return state_of(self._client.get_run(self.run_id)) == "complete"
+
+    def touch(self) -> None:
+        """Mark the study as the one last worked on, though there was nothing to do."""
+        self.log(self.run_id, tags={WORKED: _now()})
+
+    def close_all(self, state: str, reason: str | None = None) -> None:
+        """Close the study's run, and every run under it that is still RUNNING."""
+        for run in list(self._runs("attributes.status = 'RUNNING'")):
+            if run.info.run_id != self.run_id:
+                self.close(run.info.run_id, "interrupted", "its process was stopped")
+        self.close(self.run_id, state, reason)
+
+    def has_baselines(self) -> bool:
+        metrics = self._client.get_run(self.run_id).data.metrics
+        return any(name.startswith((BASELINE, OLD_BASELINE)) for name in metrics)
+
+    def log_baselines(self, baselines: Mapping[str, Mapping[str, float]]) -> None:
+        flat = {
+            f"{BASELINE}{name}/{metric}": value
+            for name, metrics in baselines.items()
+            for metric, value in metrics.items()
+        }
+        self.log(self.run_id, flat)
+
+    def log_document(self, name: str, document: object) -> None:
+        """Write a JSON artifact."""
+        self._client.log_text(self.run_id, json.dumps(document, indent=1), name)
+
+    # --- trials and cells --------------------------------------------------------------------
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """One transaction for everything that the block opens, or for everything it closes."""
+        return at_once(self._client)
+
+    def has_trial(self, number: int) -> bool:
+        return next(self._trial_runs(number, "trial"), None) is not None
+
+    def open_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
+        """The id of a trial's new run."""
+        tags = {**tags, TRIAL: str(number), KNOBS: json.dumps(dict(knobs))}
+        return self._create("trial", f"trial {number}", self.run_id, tags)
+
+    def reopen_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
+        """The id of the run of a trial that another worker began; a new run if it has none."""
+        run = next(self._trial_runs(number, "trial"), None)
+        if run is None:
+            return self.open_trial(number, knobs, tags)
+        self._reopen(run.info.run_id, tags)
+        return str(run.info.run_id)
+
+    def open_cell(self, trial_run: str, number: int, seed: int, tags: Tags) -> str:
+        """The id of a cell's new run."""
+        tags = {**tags, TRIAL: str(number), SEED: str(seed)}
+        return self._create("cell", f"trial {number} seed {seed}", trial_run, tags)
+
+    def past_cells(self, number: int) -> PastCells:
+        """The cells of a trial that other workers began. Those that are RUNNING are closed."""
+        past = PastCells({}, Counter())
+        for run in list(self._trial_runs(number, "cell")):
+            seed = int(run.data.tags[SEED])
+            if run.info.status == "RUNNING":
+                self.close(run.info.run_id, "interrupted", KILLED)
+                past.deaths[seed] += 1
+            elif (cell := _done(run)) is not None:
+                past.done.setdefault(seed, cell)
+            elif run.data.tags.get(REASON) == KILLED:
+                past.deaths[seed] += 1
+        return past
+
+    def cell_run(self, number: int, seed: int) -> str:
+        """The id of the run of a finished cell."""
+        runs = self._trial_runs(number, "cell")
+        return next(
+            str(run.info.run_id)
+            for run in runs
+            if run.data.tags[SEED] == str(seed) and _done(run) is not None
+        )
+
+    def log_files(self, run_id: str, folder: Path) -> None:
+        """Write every file of a folder as an artifact."""
+        self._client.log_artifacts(run_id, str(folder))
+
+    def fetch(self, run_id: str, name: str) -> Path:
+        """Download an artifact and return its local path."""
+        return fetch(self._client, run_id, name)
+
+    def _runs(self, where: str) -> Iterator[Run]:
+        return runs_where(
+            self._client, self._experiment, f"tags.`{STUDY}` = '{self._key}' and {where}"
+        )
+
+    def _trial_runs(self, number: int, kind: str) -> Iterator[Run]:
+        return self._runs(f"tags.`{TRIAL}` = '{number}' and tags.`{KIND}` = '{kind}'")
+
+    def _create(self, kind: str, name: str, parent: str, tags: Tags) -> str:
+        tags = {**tags, KIND: kind, STUDY: self._key, PARENT: parent}
+        with at_once(self._client):
+            run = self._client.create_run(self._experiment, tags=tags, run_name=name)
+        return str(run.info.run_id)
+
+
+def open_study(
+    tracker: Tracker, name: str, key: str, tags: Tags, documents: Mapping[str, Any]
+) -> StudyRun:
+    """The study's run, created or reopened; `documents` become JSON artifacts."""
+    study = find_study(tracker, name, key)
+    tags = {**tags, KIND: "study", STUDY: key, WORKED: _now()}
+    if study is None:
+        experiment = tracker.experiment(name)
+        run = tracker.client.create_run(experiment, tags=tags, run_name=key)
+        study = StudyRun(tracker, experiment, run.info.run_id, key)
+    else:
+        tracker.reopen(study.run_id, tags)
+    for file, document in documents.items():
+        study.log_document(file, document)
+    return study
+
+
+def find_study(tracker: Tracker, name: str, key: str) -> StudyRun | None:
+    """The study's run, or None if there is none."""
+    experiment = tracker.client.get_experiment_by_name(name)
+    if experiment is None:
+        return None
+    where = f"tags.`{STUDY}` = '{key}' and tags.`{KIND}` = 'study'"
+    runs = runs_where(tracker.client, experiment.experiment_id, where)
+    studies = (StudyRun(tracker, experiment.experiment_id, run.info.run_id, key) for run in runs)
+    return next(studies, None)
+
+
+def _done(run: Run) -> DoneCell | None:
+    state, reason = state_of(run), run.data.tags.get(REASON) or None
+    if state not in DONE:
+        return None
+    return DoneCell(run.info.run_id, state, dict(run.data.metrics), reason)
+
+
+def _now() -> str:
+    return f"{time.time():.3f}"
