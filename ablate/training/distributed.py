@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TypeVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, distributed, nn
@@ -41,11 +43,41 @@ def joined(device: str) -> Iterator[str]:
     if cuda:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
+    _import_before_the_group()
     distributed.init_process_group("nccl" if cuda else "gloo")
     try:
         yield device
     finally:
-        distributed.destroy_process_group()
+        _leave()
+
+
+_wrappers: WeakSet[DistributedDataParallel] = WeakSet()
+"""Wrapped models that hold the process group."""
+
+
+def _import_before_the_group() -> None:
+    """Import a module whose functions have the process group of the time of import as a default.
+
+    DistributedDataParallel imports it when it is first used; the module would then hold the group
+    for as long as the process lives.
+    """
+    import_module("torch.distributed.nn.functional")
+
+
+def _leave() -> None:
+    """Destroy the process group and wait until its threads have ended.
+
+    A gloo thread drops its references to a collective's tensors shortly after the collective
+    returns, and needs Python's lock for that. If the interpreter is shutting down by then, the
+    process aborts with "terminate called without an active exception" (pytorch issue 190489).
+    gloo joins its threads when the last reference to the group goes. Two kinds outlive
+    `destroy_process_group`: those of DistributedDataParallel, which reference cycles and the
+    frames of an exception keep alive, and default arguments, see `_import_before_the_group`.
+    """
+    for wrapper in _wrappers:
+        for name in ("process_group", "reducer", "logger"):  # those that pickling it leaves out
+            vars(wrapper).pop(name, None)
+    distributed.destroy_process_group()
 
 
 def check_batch(batch: int) -> None:
@@ -66,7 +98,9 @@ def wrapped(model: nn.Module, device: str) -> nn.Module:
         return model
     index = torch.device(device).index
     ids = None if index is None else [index]
-    return DistributedDataParallel(model, device_ids=ids, broadcast_buffers=False)
+    wrapper = DistributedDataParallel(model, device_ids=ids, broadcast_buffers=False)
+    _wrappers.add(wrapper)
+    return wrapper
 
 
 def gathered(mine: Tensor) -> Tensor:
