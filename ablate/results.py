@@ -171,7 +171,7 @@ def require_same(first: Mapping[str, object], second: Mapping[str, object], what
 
 
 STUDENT_975 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""97.5 % quantile of Student's t by degrees of freedom; reports should not import scipy for it."""
+"""97.5 % quantile of Student's t by degrees of freedom, so that reading results needs no scipy."""
 
 
 def summarise(cells: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, float]]:

@@ -12,7 +12,7 @@ from ablate.core.workspace import Workspace
 from ablate.experiment.prepare import Setup
 from ablate.experiment.worker import run
 from ablate.results import Objective, joined
-from ablate.tracking import Reader
+from ablate.tracking.reader import Reader
 from tests.support.records import study
 from tests.support.studies import Quiet, ablate, make_root, setup_of
 

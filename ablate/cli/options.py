@@ -47,7 +47,7 @@ def tracked(workspace: Workspace, tracking: str) -> Workspace:
     if not tracking:
         return workspace
     from ablate.core.errors import keep_secret
-    from ablate.tracking import reach
+    from ablate.tracking.client import reach
 
     keep_secret(tracking)
     reach(tracking)
@@ -79,7 +79,7 @@ def read_study(
 
 
 def find_results(workspace: Workspace, name: str, budget: str | None) -> StudyResults:
-    from ablate.tracking import Reader
+    from ablate.tracking.reader import Reader
 
     name = Path(name).stem if name.endswith(".toml") else name
     record = Reader(workspace).latest(name, budget)

@@ -82,7 +82,7 @@ def _states(workspace: Workspace) -> dict[str, str]:
 
         if (states := progress(workspace)) is not None:
             return states
-    from ablate.tracking import Reader
+    from ablate.tracking.reader import Reader
 
     reader = Reader(workspace)
     records = {name: reader.latest(name) for name in reader.names()}
@@ -108,7 +108,7 @@ def report(
 ) -> None:
     """Write reports/<study>/: index.html, report.md, tables and figures, from MLflow alone."""
     from ablate.report import render
-    from ablate.tracking import Reader
+    from ablate.tracking.reader import Reader
 
     workspace = tracked(context.obj, tracking_uri)
     reader = Reader(workspace)

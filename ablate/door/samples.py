@@ -16,7 +16,7 @@ from ablate.core.errors import UserError
 from ablate.core.validation import one_line
 from ablate.data.contact_sheet import picture
 from ablate.door.bundles import BundleHandle, load_bundle
-from ablate.generate.presets import few_step_settings
+from ablate.generate.presets import FEW_STEP_LEVELS, few_step_settings
 from ablate.generate.settings import Settings, listens
 from ablate.samplers.registry import SAMPLERS
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-FEW_STEP_LEVELS = 18
 COLUMNS, SHOWN = 16, 64
 """Images in a row of a picture, and in a picture."""
 

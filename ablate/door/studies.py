@@ -45,7 +45,7 @@ class StudyHandle:
     def report(self) -> Path:
         """Write reports/<study>/ and return the path of its index.html."""
         from ablate.report import render
-        from ablate.tracking import Reader
+        from ablate.tracking.reader import Reader
 
         folder = self.workspace.reports / self.results.name
         return render.write(self.results, Reader(self.workspace).fetch, folder)
@@ -100,7 +100,7 @@ def run_study(
 
 def load_results(name: str, budget: str | None = None, *, root: str | Path = ".") -> StudyHandle:
     """The results of a study that was run under `root`, the last one of this name and budget."""
-    from ablate.tracking import Reader
+    from ablate.tracking.reader import Reader
 
     workspace = Workspace(Path(root).resolve())
     found = Reader(workspace).latest(Path(name).stem if name.endswith(".toml") else name, budget)

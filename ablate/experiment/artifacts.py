@@ -25,7 +25,8 @@ from ablate.results import (
     TRAJECTORY,
     VOCABULARY,
 )
-from ablate.tracking import StudyRun, Tracker, open_study
+from ablate.tracking.study_run import StudyRun, open_study
+from ablate.tracking.writer import Tracker
 
 
 def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> StudyRun:

@@ -13,7 +13,7 @@ from ablate.experiment.prepare import Setup
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
-from ablate.tracking import StudyRun
+from ablate.tracking.study_run import StudyRun
 
 ATTEMPTS = 3
 """Attempts at a cell that raises an error, before its trial fails."""

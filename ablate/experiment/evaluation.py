@@ -18,7 +18,7 @@ from ablate.metrics.copies import Copies
 from ablate.metrics.estimate import Estimate, Measured, paired_difference
 from ablate.metrics.protocol import Protocol
 from ablate.results import NEIGHBOURS, SAMPLES, require_same
-from ablate.tracking import Tracker
+from ablate.tracking.writer import Tracker
 
 EVALUATION = "evaluation.json"
 """Artifact of an evaluation's run: `Evaluation.as_json`."""

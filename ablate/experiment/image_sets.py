@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +19,9 @@ from ablate.data.image_files import read_images
 from ablate.data.registry import DATASETS
 from ablate.experiment.showcase import setup_of_one
 from ablate.generate.draw import draw
-from ablate.generate.presets import few_step_settings
-from ablate.generate.settings import Settings, listens
+from ablate.generate.presets import with_knobs
+from ablate.generate.settings import Settings, known_knobs
 from ablate.models import bundle as bundles
-
-FEW_STEP_LEVELS = 18
-"""Noise levels of the solver that samples a bundle by default."""
 
 
 class ImageSet(NamedTuple):
@@ -72,20 +70,19 @@ def drawn(
 
 def settings_of(card: bundles.Card, knobs: Sequence[str]) -> Settings:
     """The few-step solver's settings, changed by `knob=value` texts."""
-    base = few_step_settings(FEW_STEP_LEVELS, (card.s_min, card.s_max))
-    chosen = base.model_dump(exclude_none=True, exclude_defaults=True)
     wanted = dict(_knob(text) for text in knobs)
-    chosen |= wanted
-    applying = {k: v for k, v in chosen.items() if k in wanted or listens(k, chosen)}
     try:
-        return Settings.model_validate(applying)
+        return with_knobs((card.s_min, card.s_max), wanted)
     except ValidationError as error:
         raise UserError(f"--set: {one_line(error)}") from None
 
 
-def _knob(text: str) -> tuple[str, str]:
+def _knob(text: str) -> tuple[str, str | int | float]:
+    """A knob and its value: a number if it reads as one, else a word."""
     knob, equals, value = text.partition("=")
-    if not equals or knob not in Settings.model_fields:
-        known = ", ".join(Settings.model_fields)
-        raise UserError(f"--set {text}: not KNOB=VALUE with one of {known}")
+    if not equals or knob not in known_knobs():
+        raise UserError(f"--set {text}: not KNOB=VALUE with one of {', '.join(known_knobs())}")
+    for kind in (int, float):
+        with suppress(ValueError):
+            return knob, kind(value)
     return knob, value

@@ -9,8 +9,8 @@ import torch
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
-from ablate.data.registry import DATASETS
 from ablate.diffusion.inits import INITS, Source
+from ablate.generate.source import check_noise_range, make_source
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor, find_extractor
 from ablate.metrics.reference import Reference, make_reference, measure
@@ -65,7 +65,7 @@ def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
     path = bundles.find(study.bundle, workspace)
     card = bundles.read_card(path)
     whole, study = study, available(study, card)
-    _check_noise_range(study, card)
+    _check_noise_ranges(study, card)
     extractor = find_extractor(card.dataset, workspace.bundles, card.extractor)
     bundle = bundles.read(path)
     features = bundle.features[SPLITS[study.reference]]
@@ -75,8 +75,8 @@ def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
     check_counts(measured_in_studies(), fewest, len(reference.features), extractor.net.width)
     sides = bundle.features["train"], bundle.features["heldout"]
     near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
-    source, left_out = _source(study, bundle), study != whole
-    return Setup(study, bundle, extractor, reference, source, device, near, left_out)
+    source = make_source(bundle, [str(name) for name in study.values("init")])
+    return Setup(study, bundle, extractor, reference, source, device, near, study != whole)
 
 
 def _training_images(card: bundles.Card) -> datasets.Dataset | None:
@@ -92,30 +92,11 @@ SPLITS = {"train": "train", "test": "heldout"}
 """Names of the splits: in study files -> in bundles."""
 
 
-def _check_noise_range(study: Study, card: bundles.Card) -> None:
-    """Raise an error for noise levels that the network was not trained for."""
+def _check_noise_ranges(study: Study, card: bundles.Card) -> None:
+    """Raise an error if a configuration has noise levels that the network was not trained for."""
     for params in study.corners():
-        high, low = study.settings(params).noise_range()
-        if high > card.s_max * (1 + 1e-9) or low < card.s_min * (1 - 1e-9):
+        try:
+            check_noise_range(study.settings(params), card)
+        except UserError as error:
             knobs = ", ".join(f"{k} = {v}" for k, v in params.items())
-            raise UserError(
-                f"bundle {card.name}: trained for noise levels {card.s_min} to {card.s_max},"
-                f" study {study.name} asks for {low:.4g} to {high:.4g} [{knobs}]"
-            )
-
-
-def _source(study: Study, bundle: bundles.Bundle) -> Source:
-    """What the study's initialisations draw from."""
-    dataset, images = bundle.card.dataset, None
-    fit = DATASETS[dataset].paper_fit if dataset in DATASETS else None
-    wanted = [INITS[str(name)] for name in study.values("init")]
-    if fit is None and (missing := [init.name for init in wanted if init.needs_paper_fit]):
-        known = ", ".join(name for name, source in DATASETS.items() if source.paper_fit)
-        raise UserError(
-            f"study {study.name}: init {missing[0]!r}: the paper has no fit for {dataset},"
-            f" only for {known}"
-        )
-    if any(init.leaks_data for init in wanted):
-        pixels = datasets.load(dataset).train.pixels
-        images = datasets.to_unit_interval_plus_one(pixels).flatten(1).log()
-    return Source(bundle.moments, fit, images)
+            raise UserError(f"{error} [{knobs}]") from None

@@ -16,7 +16,7 @@ from ablate.experiment.replicates import firsts
 from ablate.generate.settings import Settings
 from ablate.results import FEATURES
 from ablate.search import Entry
-from ablate.tracking import StudyRun
+from ablate.tracking.study_run import StudyRun
 
 
 class Rivals:

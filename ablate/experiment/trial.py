@@ -24,7 +24,8 @@ from ablate.generate.settings import Settings
 from ablate.results import INTERVAL, summarise
 from ablate.search import Ledger
 from ablate.study.definition import Study
-from ablate.tracking import NOTHING_PAST, REPEATS, StudyRun
+from ablate.tracking.client import REPEATS
+from ablate.tracking.study_run import NOTHING_PAST, StudyRun
 
 
 class Runner:

@@ -25,7 +25,9 @@ from ablate.experiment.watcher import Watcher
 from ablate.results import IMPORTANCE
 from ablate.search import Entry, Ledger, best, finished, importance, make_tables, summary
 from ablate.search.database import masked
-from ablate.tracking import TROUBLES, StudyRun, Tracker, find_study
+from ablate.tracking.client import TROUBLES
+from ablate.tracking.study_run import StudyRun, find_study
+from ablate.tracking.writer import Tracker
 
 
 class Outcome(NamedTuple):

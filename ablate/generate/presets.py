@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ablate.generate.settings import DEFAULT_FLOOR, Settings
+from collections.abc import Mapping
+from typing import Any
+
+from ablate.generate.settings import DEFAULT_FLOOR, Settings, listens
+
+FEW_STEP_LEVELS = 18
+"""Levels of the few-step settings unless others are given."""
 
 SIGMA = 0.8
 """The noise level that sampling starts from by default: the paper's."""
@@ -26,3 +32,14 @@ def few_step_settings(
             "levels": levels,
         }
     )
+
+
+def with_knobs(known: tuple[float, float], knobs: Mapping[str, Any]) -> Settings:
+    """The few-step settings with these knobs instead; those that do not apply are left out.
+
+    known: the lowest and highest noise level that the network was trained for.
+    """
+    preset = few_step_settings(FEW_STEP_LEVELS, known)
+    chosen = preset.model_dump(exclude_none=True, exclude_defaults=True) | dict(knobs)
+    applying = {k: v for k, v in chosen.items() if k in knobs or listens(k, chosen)}
+    return Settings.model_validate(applying)

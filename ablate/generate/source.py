@@ -33,5 +33,5 @@ def check_noise_range(settings: Settings, card: Card) -> None:
     if high > card.s_max * (1 + 1e-9) or low < card.s_min * (1 - 1e-9):
         raise UserError(
             f"bundle {card.name}: trained for noise levels {card.s_min} to {card.s_max},"
-            f" not {low:.4g} to {high:.4g}"
+            f" the settings ask for {low:.4g} to {high:.4g}"
         )

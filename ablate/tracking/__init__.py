@@ -13,20 +13,3 @@ os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-
-from ablate.tracking.client import REPEATS, TROUBLES, reach
-from ablate.tracking.reader import Reader
-from ablate.tracking.study_run import NOTHING_PAST, StudyRun, find_study, open_study
-from ablate.tracking.writer import Tracker
-
-__all__ = [
-    "NOTHING_PAST",
-    "REPEATS",
-    "TROUBLES",
-    "Reader",
-    "StudyRun",
-    "Tracker",
-    "find_study",
-    "open_study",
-    "reach",
-]

@@ -53,7 +53,7 @@ def test_help_has_an_example(tmp_path: Path) -> None:
             ["bundle", "import", "w", "--recipe", "digits", "--out", "b.safetensors", "--N", "9"],
             "give both or neither",
         ),
-        (["bundle", "sample", "digits", "--sigma", "9"], "asks for"),
+        (["bundle", "sample", "digits", "--sigma", "9"], "ask for"),
     ],
 )
 def test_a_mistake_is_one_line_with_code_2(

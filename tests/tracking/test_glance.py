@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 
 from ablate.core.workspace import Workspace
-from ablate.tracking import Reader
 from ablate.tracking.glance import progress
+from ablate.tracking.reader import Reader
 
 
 def through_mlflow(workspace: Workspace) -> dict[str, str]:
