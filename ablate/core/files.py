@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and files that one process holds."""
+"""Files that are written whole or not at all, and locks that one process holds at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ablate.core.errors import UserError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A scratch path beside `path` that replaces it at the end of the block, in one step.
+    """Yield a scratch path beside `path` that replaces it at the end of the block, in one step.
 
-    A kill leaves the old file, or none; never half of the new one.
+    If the process is killed, the old file (or none) is left, never half of the new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -33,19 +33,22 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_whole(path: Path, make: Callable[[Path], None]) -> None:
-    """Unless `path` is there, `make` makes it: all of it or nothing, once, whoever else tries."""
+    """Call `make` to write `path` unless it exists: whole or not at all, in one process only."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with waiting(path.with_name(f".{path.name}.lock")):
-        if not path.exists():  # while this one waited
+        if not path.exists():  # another process may have written it meanwhile
             with whole_file(path) as scratch:
                 make(scratch)
 
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """One process at a time; the lock goes with the process, however it ends."""
+    """Hold a lock, or raise an error if another process holds it; it ends with the process.
+
+    what: the start of the message, such as "digits is being trained".
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
@@ -57,13 +60,16 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def waiting(path: Path) -> Iterator[None]:
-    """As `locked`, but one waits for one's turn."""
+    """Hold a lock, and wait for it as long as another process holds it."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def turn(database: Path) -> AbstractContextManager[None]:
-    """To write to a database in a file, one after the other. SQLite by itself has writers ask again
-    at growing intervals; here the next is woken as the last is done."""
+    """Hold the lock under which processes write to a database file, one after the other.
+
+    SQLite alone makes writers retry at growing intervals; with this lock the next one is woken as
+    soon as the last has finished.
+    """
     return waiting(database.with_name(f".{database.name}.turn"))

@@ -1,4 +1,4 @@
-"""Where a number comes from: commit, versions, device."""
+"""Where a number comes from: the commit, the versions of libraries and the device."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def _git(*arguments: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    """The versions of Python and of the libraries that are installed."""
+    installed = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 @cache
 def provenance(device: str) -> dict[str, str]:
-    """As tags of a run."""
+    """Commit, whether the checkout has changes, versions and device, as tags of a run."""
     commit = _git("rev-parse", "HEAD")
     tags = {"ablate.device": device, "ablate.commit": commit or "not a repository"}
     if commit:

@@ -1,13 +1,13 @@
 """Registries: what users may add to, by name.
 
-A registry holds small frozen records that know everything the rest of the package asks of them.
-Another package adds a record of its own by an entry point, in its `pyproject.toml`:
+A registry holds small frozen records with everything that the rest of the package needs to know.
+Another package adds a record by an entry point in its `pyproject.toml`:
 
     [project.entry-points."ablate.samplers"]
     my-sampler = "my_package.samplers:MY_SAMPLER"
 
-Names of entry points are read at once, which is cheap; the record behind a name is imported when
-it is first asked for.
+The names of entry points are cheap to read; the record behind a name is imported when it is first
+used.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ablate.core.errors import UserError, first_line
 
 
 class Named(Protocol):
+    """A record with a name."""
+
     @property
     def name(self) -> str: ...
 
@@ -33,8 +35,8 @@ class Registry(Mapping[str, Record], Generic[Record]):
     """Records of one kind by name: those of this package, then those of others, in that order."""
 
     def __init__(self, kind: str, group: str, record: type, ours: Iterable[Record]) -> None:
-        """kind: the word for messages, such as "sampler"; group: of the entry points; record: the
-        type that an entry point must lead to."""
+        """kind: the word for messages, such as "sampler"; group: the name of the group of entry
+        points; record: the type that each of them must have; ours: this package's records."""
         self.kind, self.group, self._record = kind, group, record
         self._records = {each.name: each for each in ours}
 
@@ -59,14 +61,14 @@ class Registry(Mapping[str, Record], Generic[Record]):
         return name in self._records or name in self._foreign
 
     def add(self, record: Record) -> Record:
-        """Register a record of this process alone, as in a notebook or a test."""
+        """Register a record for this process only, as in a notebook or a test."""
         if record.name in self:
             raise UserError(f"{self.kind} {record.name!r} is registered already")
         self._records[record.name] = record
         return record
 
     def remove(self, name: str) -> None:
-        """Take back what `add` registered."""
+        """Unregister a record that `add` registered."""
         del self._records[name]
 
     def unknown(self, name: str) -> str:
@@ -75,27 +77,27 @@ class Registry(Mapping[str, Record], Generic[Record]):
 
     def _loaded(self, point: EntryPoint) -> Record:
         try:
-            found: Any = point.load()
-        except Exception as error:  # whatever another package's module raises on import
+            record: Any = point.load()
+        except Exception as error:  # another package's module may raise anything on import
             raise UserError(
                 f"{self.kind} {point.name!r}: {point.value} cannot be imported"
                 f" ({first_line(error)})"
             ) from None
-        if not isinstance(found, self._record) or getattr(found, "name", "") != point.name:
+        if not isinstance(record, self._record) or getattr(record, "name", "") != point.name:
             raise UserError(
                 f"{self.kind} {point.name!r}: {point.value} is not a"
                 f" {self._record.__name__} of that name"
             )
-        return cast(Record, found)
+        return cast(Record, record)
 
 
 def resolved(reference: str | Callable[..., Any]) -> Callable[..., Any]:
-    """A function, given itself or as "package.module:name".
+    """The function that a reference "package.module:name" names; a function is returned as is.
 
-    Records name functions of heavy modules by reference, so that reading a registry imports none.
+    Records refer to functions of heavy modules by name, so that reading a registry imports none.
     """
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function

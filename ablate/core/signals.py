@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for what must not be cut in two."""
+"""Blocks of code that Ctrl-C does not interrupt: it takes effect at their end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-_caught: list[int] = []  # by the shield in force
+_caught: list[int] = []  # signals received inside the current shield
 
 
 def _catch(number: int, _: object) -> None:
@@ -19,9 +19,12 @@ def _catch(number: int, _: object) -> None:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """SIGINT and SIGTERM take effect at the end of the outermost block: one in the middle of a
-    write would leave MLflow's database locked, and what was written half said."""
-    main = threading.current_thread() is threading.main_thread()  # which alone gets signals
+    """Delay SIGINT and SIGTERM to the end of the outermost block.
+
+    In the middle of a write one of them would leave MLflow's database locked and a record
+    incomplete.
+    """
+    main = threading.current_thread() is threading.main_thread()  # only it gets signals
     if not main or signal.getsignal(signal.SIGINT) is _catch:
         yield
         return
@@ -38,6 +41,6 @@ def shielded() -> Iterator[None]:
 
 
 def let_through() -> None:
-    """Whoever waits within a shield, with nothing written, is interrupted by what it has caught."""
+    """Raise KeyboardInterrupt if a signal is delayed: for waits inside a shield between writes."""
     if _caught and threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in one line."""
+"""Pydantic's validation errors in one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 
 def one_line(error: ValidationError) -> str:
-    """The first thing wrong: key, rule and value."""
+    """The first error: its key, the broken rule and the value."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"] if not _is_internal(part))
     rule = first["msg"].removeprefix("Value error, ")
@@ -20,7 +20,7 @@ def one_line(error: ValidationError) -> str:
 
 
 def _is_internal(part: object) -> bool:
-    """Names that pydantic puts into locations for its own validators."""
+    """Whether pydantic put this part into the location for one of its validators."""
     return isinstance(part, str) and (
         "function-" in part or part in {"[key]", "str", "int", "float"}
     )

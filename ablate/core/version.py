@@ -1,3 +1,3 @@
-"""The version of this package: the one place that holds it."""
+"""The version of this package; no other file holds it."""
 
 VERSION = "0.2.0"

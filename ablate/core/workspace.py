@@ -1,4 +1,4 @@
-"""Where things are: `studies/`, `mlruns/` and `reports/` under one root."""
+"""Where files are: `studies/`, `mlruns/` and `reports/` under one root."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ PACKAGE = Path(__file__).parent.parent
 
 
 def shipped_studies() -> Path:
-    """Inside the package when installed, beside it in a checkout."""
+    """The folder of shipped study files: in the package if installed, beside it in a checkout."""
     inside = PACKAGE / "studies"
     return inside if inside.is_dir() else PACKAGE.parent / "studies"
 
 
 class Workspace(NamedTuple):
+    """A root folder, and where the two databases are if not under it."""
+
     root: Path
-    storage: str = ""  # URL of the search's database; empty: a file under the root
-    tracking: str = ""  # URI of MLflow's; empty: a file under the root
+    storage: str = ""  # URL of Optuna's database; empty for a file under the root
+    tracking: str = ""  # URI of MLflow's server or database; empty for a file under the root
 
     @property
     def is_local(self) -> bool:
-        """Whether the record is a file under the root."""
+        """Whether MLflow's database is a file under the root."""
         return not self.tracking
 
     @property
@@ -40,10 +42,11 @@ class Workspace(NamedTuple):
 
     @property
     def record(self) -> Path:
-        """MLflow's database, where it is a file."""
+        """MLflow's database, if it is a file."""
         return self.mlruns / "mlflow.db"
 
     def has_record(self) -> bool:
+        """Whether there can be results: on a server, or in a file that exists."""
         return not self.is_local or self.record.exists()
 
     @property
@@ -52,7 +55,7 @@ class Workspace(NamedTuple):
 
     @property
     def search(self) -> Path:
-        """Optuna's database, where it is a file."""
+        """Optuna's database, if it is a file."""
         return self.mlruns / "optuna.db"
 
     @property
@@ -65,24 +68,27 @@ class Workspace(NamedTuple):
         return self.mlruns / "artifacts"
 
     def toml_files(self, folder: str = "") -> dict[str, Path]:
-        """Study files by name (or the files of a folder of `studies/`); one's own come first."""
-        found: dict[str, Path] = {}
+        """Study files by name, or the files of a folder of `studies/`.
+
+        A file under the root replaces a shipped one of the same name.
+        """
+        files: dict[str, Path] = {}
         for base in (shipped_studies(), self.root / "studies"):
-            found |= {path.stem: path for path in sorted((base / folder).glob("*.toml"))}
-        return found
+            files |= {path.stem: path for path in sorted((base / folder).glob("*.toml"))}
+        return files
 
     def file(self, name: str) -> Path:
-        """A file, given from here or from the root."""
+        """A file by its path, relative to the current folder or to the root."""
         for path in (Path(name), self.root / name):
             if path.is_file():
                 return path
         raise UserError(f"{name}: no such file")
 
     def find_toml(self, name: str, folder: str) -> Path:
-        """A file by its name, or by its path when it ends in .toml."""
+        """A training file by its name, or by its path if that ends in .toml."""
         if name.endswith(".toml"):
             return self.file(name)
-        known = self.toml_files(folder)
-        if name not in known:
-            raise UserError(f"training file {name!r} is unknown; known: {', '.join(known)}")
-        return known[name]
+        files = self.toml_files(folder)
+        if name not in files:
+            raise UserError(f"training file {name!r} is unknown; known: {', '.join(files)}")
+        return files[name]

@@ -10,7 +10,7 @@ from ablate.data.datasets import Dataset, Images
 
 
 def load(folder: Path) -> Dataset:
-    """The binary version if it is there; torchvision reads and downloads the pickled one only."""
+    """CIFAR-10 from the binary version if the folder has it, else from torchvision's pickles."""
     licence = "research use (Krizhevsky 2009, Learning Multiple Layers of Features)"
     binary = folder / "cifar-10-batches-bin"
     if binary.is_dir():
@@ -28,7 +28,7 @@ def load(folder: Path) -> Dataset:
 
 
 def _cifar_batch(path: Path) -> Images:
-    """Records of one label byte and 3,072 bytes, planes red, green, blue."""
+    """One file of records: a label byte, then 3,072 bytes as red, green and blue planes."""
     size = path.stat().st_size
     if size == 0:
         raise ValueError(f"{path.name} is empty")

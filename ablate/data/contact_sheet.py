@@ -1,4 +1,4 @@
-"""Contact sheets: many images in one picture, as grids of samples and strips of trajectories."""
+"""Contact sheets: grids of samples and strips of trajectories in one picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_SIDE = 28
 """Images smaller than this are enlarged by a whole factor, so that a person can see them."""
 
 GAP, WHITE = 2, 255
-"""Between and around images, in pixels; and its colour."""
+"""Pixels between and around images, and their grey level."""
 
 
 def save_grid(path: Path, pixels: Tensor, columns: int) -> None:
@@ -22,14 +22,14 @@ def save_grid(path: Path, pixels: Tensor, columns: int) -> None:
 
 
 def picture(pixels: Tensor, columns: int) -> Image.Image:
-    """uint8 images, [N, C, H, W] -> one picture with `columns` of them in a row."""
+    """Make one picture of uint8 images, [N, C, H, W], with `columns` of them in a row."""
     factor = max(1, math.ceil(MIN_SIDE / pixels.shape[-1]))
     large = pixels.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
     return Image.fromarray(sheet(large, columns).numpy())
 
 
 def sheet(pixels: Tensor, columns: int) -> Tensor:
-    """Images side by side, [H, W, 3].
+    """Put images side by side, [N, C, H, W] -> [rows, columns, 3] in pixels.
 
     torchvision's `make_grid` does the same, but its package takes longer to import than a small
     study's first cell takes to draw.

@@ -1,4 +1,4 @@
-"""Datasets: uint8 images in a training and a held-out split, from what is on this machine."""
+"""Datasets: uint8 images in a training and a held-out split, from files on this machine."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from ablate.data.registry import DATASETS
 
 
 class Images(NamedTuple):
+    """The images of one split."""
+
     pixels: Tensor  # uint8, [N, C, H, W]
     labels: Tensor  # int64, [N]
 
 
 class Dataset(NamedTuple):
+    """A dataset in memory."""
+
     name: str
     train: Images
     heldout: Images
     licence: str
-    note: str = ""  # what a reader of a figure must know
+    note: str = ""  # what readers of a figure must know about the splits
 
     @property
     def shape(self) -> tuple[int, int, int]:
         return tuple(self.train.pixels.shape[1:])  # type: ignore[return-value]
 
     def hash(self) -> str:
-        """Of every pixel and label, in order."""
+        """The hash of every pixel and label, in order."""
         digest = hashlib.sha256()
         for part in (*self.train, *self.heldout):
             digest.update(part.numpy().tobytes())
@@ -40,28 +44,28 @@ class Dataset(NamedTuple):
 
 
 def to_unit_interval_plus_one(pixels: Tensor) -> Tensor:
-    """uint8 -> x in [1, 2]."""
+    """Pixels, uint8 -> x = 1 + pixel/255, in [1, 2]."""
     return 1 + pixels.float() / 255
 
 
 def to_pixels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x -> (uint8, share of each image's pixels that had to be clamped to [1, 2], [B])."""
+    """x -> (uint8, share of each image's pixels that were clamped to [1, 2], [B])."""
     clamped = ((x < 1) | (x > 2)).flatten(1).double().mean(1)
     return ((x.clamp(1, 2) - 1) * 255).round().to(torch.uint8), clamped
 
 
 def mirrored(images: Tensor, which: Tensor) -> Tensor:
-    """Those of [B, C, H, W] that [B] names, with left and right exchanged."""
+    """Mirror those of the images, [B, C, H, W], that `which`, [B], selects, left to right."""
     return torch.where(which.to(images.device)[:, None, None, None], images.flip(3), images)
 
 
 def data_folder() -> Path:
-    """`ABLATE_DATA`, in torchvision's layout."""
+    """The folder of datasets, in torchvision's layout: ABLATE_DATA, or one in the user's cache."""
     return Path(os.environ.get("ABLATE_DATA", "~/.cache/ablate/data")).expanduser()
 
 
 def state(name: str) -> str:
-    """In a few words: how many images are at hand, or why not."""
+    """Describe in a few words how many images of a dataset this machine has."""
     try:
         dataset = load(name)
     except UserError:
@@ -73,7 +77,7 @@ def state(name: str) -> str:
 
 
 def download(name: str) -> None:
-    """Through torchvision, into the data folder."""
+    """Download a dataset through torchvision into the data folder."""
     from torchvision import datasets
 
     download_by = DATASETS[name].torchvision if name in DATASETS else None
@@ -88,7 +92,7 @@ def download(name: str) -> None:
 
 
 def load(name: str) -> Dataset:
-    """The dataset of this name; an error says what is missing."""
+    """Load the dataset of this name, or raise an error that says what is missing."""
     if name not in DATASETS:
         raise UserError(DATASETS.unknown(name))
     folder = data_folder()
@@ -96,7 +100,8 @@ def load(name: str) -> Dataset:
         dataset: Dataset = resolved(DATASETS[name].load)(folder)
         return dataset
     except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"dataset {name}: not whole under {folder} ({' '.join(str(error).split())[:200]}); set"
+            f"dataset {name}: missing or incomplete under {folder} ({reason}); set"
             f" ABLATE_DATA to a folder in torchvision's layout, or run: ablate data get {name}"
         ) from None

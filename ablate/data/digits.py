@@ -1,4 +1,4 @@
-"""The 8×8 digits of scikit-learn: nothing is downloaded for them."""
+"""The 8×8 digits that scikit-learn ships, so nothing has to be downloaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.data.datasets import Dataset, Images
 
 
 def load(folder: Path) -> Dataset:
-    """All 1,797 digits, with 17 grey levels; every fifth is held out."""
+    """All 1,797 digits, in 17 grey levels, with every fifth held out."""
     from sklearn.datasets import load_digits
 
     raw = load_digits()

@@ -1,4 +1,4 @@
-"""Images from a folder or a tensor file, checked one by one: uint8, all of one size and mode."""
+"""Images from a folder or a tensor file: checked, uint8, all of one size and mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MODES = {"L": "grey", "RGB": "colour"}
 def read_images(
     path: Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Tensor:
-    """uint8, [N, C, H, W], files in the order of their names."""
+    """Read images, uint8, [N, C, H, W], files in the order of their names.
+
+    progress: called with (images read, images in all).
+    """
     if path.is_dir():
         return _folder(path, progress)
     if not path.is_file():
@@ -30,12 +33,12 @@ def read_images(
         kinds = ", ".join(READERS)
         raise UserError(f"{path}: not a folder of images, and none of {kinds}")
     try:
-        found = READERS[path.suffix](path)
+        images = READERS[path.suffix](path)
     except pickle.UnpicklingError:
         raise UserError(f"{path}: holds more than tensors; pickles are not loaded") from None
-    except Exception as error:  # whatever a foreign file makes of its reader
+    except Exception as error:  # readers raise anything on a broken file
         raise UserError(f"{path}: cannot be read ({first_line(error)})") from None
-    return checked(found, path)
+    return checked(images, path)
 
 
 def _folder(path: Path, progress: Callable[[int, int], None]) -> Tensor:
@@ -56,7 +59,7 @@ def _folder(path: Path, progress: Callable[[int, int], None]) -> Tensor:
 
 
 def _size(image: Tensor) -> str:
-    """Of [C, H, W], in words."""
+    """The size and mode of an image, [C, H, W], in words."""
     channels, height, width = image.shape
     return f"{width}×{height} {'grey' if channels == 1 else 'colour'}"
 
@@ -64,22 +67,23 @@ def _size(image: Tensor) -> str:
 def _picture(file: Path) -> Tensor:
     try:
         with Image.open(file) as opened:
-            opened.load()  # a truncated file is found out here
+            opened.load()  # raises if the file is truncated
             if opened.mode not in MODES:
                 raise UserError(f"{file}: mode {opened.mode}; 8-bit grey (L) or RGB is read")
             pixels = np.asarray(opened)
     except UserError:
         raise
-    except Exception as error:  # whatever a foreign file makes of its reader
+    except Exception as error:  # Pillow raises anything on a broken file
         raise UserError(f"{file}: cannot be read ({first_line(error)})") from None
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
 
 
 def checked(images: Tensor, path: Path) -> Tensor:
-    """Bytes as they are; floating-point numbers must lie in [0, 1] and are rounded to 255ths.
+    """Check images and return them as uint8, [N, C, H, W].
 
-    [N, H, W] is grey; channels may come first or last.
+    Floating-point numbers must lie in [0, 1] and are rounded to 255ths. [N, H, W] is grey; channels
+    may come first or last. `path` is for messages.
     """
     images = images[:, None] if images.ndim == 3 else images
     if images.ndim == 4 and images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
@@ -112,27 +116,28 @@ def _npz(path: Path) -> Tensor:
 
 
 def _state(path: Path) -> Tensor:
-    found = torch.load(path, map_location="cpu", weights_only=True)
-    if isinstance(found, dict):
-        found = found[_only(found)]
-    if not isinstance(found, Tensor) or found.layout != torch.strided:
-        raise ValueError(f"a {type(found).__name__} where one dense tensor is asked for")
-    return found
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, dict):
+        content = content[_only(content)]
+    if not isinstance(content, Tensor) or content.layout != torch.strided:
+        raise ValueError(f"a {type(content).__name__}, not one dense tensor")
+    return content
 
 
 def _safetensors(path: Path) -> Tensor:
-    found = load_file(path)
-    return found[_only(found)]
+    content = load_file(path)
+    return content[_only(content)]
 
 
 def _only(names: Iterable[str]) -> str:
-    """The one array of a file, or the one called images or samples."""
+    """The name of the only array in a file, or of the one called images or samples."""
     names = list(names)
     for name in ("images", "samples"):
         if name in names:
             return name
     if len(names) != 1:
-        raise ValueError(f"which of {', '.join(map(str, names)) or 'none'}? call it images")
+        arrays = ", ".join(map(str, names)) or "none"
+        raise ValueError(f"arrays {arrays}; call the one to read images")
     return names[0]
 
 

@@ -1,6 +1,7 @@
-"""The datasets by name. A new one is one file with its loader and one record here.
+"""The registry of datasets. To add one, write a file with its loader and add a record here.
 
-Importing this module imports no torch: loaders are named by reference and imported when used.
+Importing this module imports no torch: records refer to loaders by name, and a loader
+is imported when it is used.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from ablate.core.registry import Registry
 
 
 class ClassifierRecipe(NamedTuple):
-    """How to train the small classifier whose features FID and KID of a dataset are measured in."""
+    """How to train the small classifier whose features FID and KID of a dataset use."""
 
     widths: tuple[int, ...]
     patch: int
     epochs: int
     batch: int
-    flips: bool = False  # mirror every second image
+    flips: bool = False  # whether each image is mirrored with probability ½ in training
 
 
 class LogNormalFit(NamedTuple):
-    """log x at sigma = 0.8 by channel, as the paper's Table 2 prints it."""
+    """Mean and spread of log x at sigma = 0.8 by channel, from the paper's Table 2."""
 
     mu: tuple[float, ...]
     sigma: tuple[float, ...]
@@ -31,12 +32,13 @@ class LogNormalFit(NamedTuple):
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """A dataset: where its images come from, and what the rest of the package asks of it.
+    """A dataset: how its images are loaded, and all that the rest of the package needs of it.
 
-    load: a function `(folder) -> Dataset` of the data folder, itself or as "module:name".
+    load: `(data folder) -> Dataset`, a function or a reference "module:name".
+    classifier: how to train the classifier whose features metrics use.
     classes: labels run from 0 to classes - 1.
-    flips: whether left and right are alike, so that a mirrored image is one of the dataset.
-    torchvision: the class of torchvision.datasets that downloads it; None if none does.
+    flips: whether a mirrored image could be one of the dataset.
+    torchvision: the class of torchvision.datasets that downloads it, or None.
     paper_fit: the paper's log-normal fit, for the initialisation `lognormal-paper`.
     """
 

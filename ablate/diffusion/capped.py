@@ -1,4 +1,4 @@
-"""Geometric grids whose steps are capped: how many even steps they begin with.
+"""Geometric grids with a cap on the variance of a step: how many even steps they begin with.
 
 Plain floats, without torch, so that a study file can be checked without importing it.
 """
@@ -9,7 +9,7 @@ import math
 
 
 def check_cap(cap: float, s_min: float) -> None:
-    """Refuse a cap that the last step, from s_min to 0, exceeds."""
+    """Raise an error if the last step, from s_min to 0, removes more variance than the cap."""
     if s_min**2 > cap:
         raise ValueError(
             f"cap = {cap:g} is below what the last step removes, s_min² = {s_min**2:g}"
@@ -17,15 +17,17 @@ def check_cap(cap: float, s_min: float) -> None:
 
 
 def even_steps(highest: float, lowest: float, steps: int, cap: float) -> int:
-    """How many steps of `cap` to take before a geometric progression needs none larger.
+    """The number of steps of `cap` after which no step of a geometric progression is larger.
 
-    highest, lowest: the variances to begin and end with; steps: how many there are in all.
+    highest, lowest: the first and the last variance; steps: the number of steps in all.
     """
     for taken in range(steps):
         left = highest - taken * cap
         if left <= lowest:
             break
-        removed = left * (1 - (lowest / left) ** (1 / (steps - taken)))  # by its first step
+        removed = left * (
+            1 - (lowest / left) ** (1 / (steps - taken))
+        )  # by the progression's first step
         if removed <= cap:
             return taken
     raise ValueError(

@@ -15,7 +15,7 @@ from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.processes import Process, level, shift
 
 CHI_STEPS = 1000
-"""chi is the factor on kappa per 1/1000 of the time, whatever the grid: the paper's N."""
+"""chi is the factor on kappa per 1/1000 of the time, for every grid; 1000 is the paper's N."""
 
 
 class Level(NamedTuple):
@@ -23,7 +23,7 @@ class Level(NamedTuple):
 
     s: float
     s_next: float
-    shift: float  # m(t) at s: networks and oracles know the process without it
+    shift: float  # m(t) at s: networks and oracles describe the process without it
     shift_next: float
     drift: float  # delta mu
     variance: float  # delta sigma²
@@ -31,15 +31,15 @@ class Level(NamedTuple):
 
 
 def uniform(process: Process, N: int) -> Tensor:
-    """The paper's grid, t_k = k/N, started at k = N-1."""
+    """The paper's grid, t_k = k/N, which starts at k = N - 1."""
     return level(process, torch.arange(N - 1, -1, -1, dtype=torch.float64) / N)
 
 
 def geometric(process: Process, N: int, s_min: float, cap: float | None = None) -> Tensor:
     """N - 1 levels in geometric progression from s(1) to s_min, then 0.
 
-    cap: no step removes more variance than this. Where the progression would, at the top, levels
-    are evenly spaced in s² by `cap` instead, and what is left of them is geometric.
+    cap: the most variance that a step may remove. At the top, where the progression would remove
+    more, levels are evenly spaced in s² by `cap`; the others are geometric.
     """
     s_max = float(level(process, torch.ones((), dtype=torch.float64)))
     if cap is not None:
@@ -66,10 +66,10 @@ def _ending_at_zero(s: Tensor) -> Tensor:
 def plan(
     process: Process, grid: Tensor, *, chi: float = 1.0, r: float = 1.0, L: int = 1, n: int = 0
 ) -> list[Level]:
-    """Every step of a run: L at each level, then n noise-free ones at the lowest.
+    """All steps of a run: L at each level, then n without noise at the lowest.
 
     Each step removes delta sigma² = r (s_k² - s_{k-1}²)/L, where r = L delta N is the relative
-    step (r = 1 walks the whole of the reverse time), and kappa = chi^(1000 (t_{N-1} - t)).
+    step (r = 1 covers the whole reverse time), and kappa = chi^(1000 (t_{N-1} - t)).
     """
     times = process.time(grid)
     shifts = shift(process, times)

@@ -1,4 +1,4 @@
-"""Initialisations: where a sampler starts. A new one is one function and one record here.
+"""Initialisations: where a sampler starts. To add one, write a function and add a record here.
 
 A start is y at noise level s, drawn from u, uniform on [0, 1), [B], and z, standard normal, [B, d].
 The class (or image) of a sample comes from u and everything else from z, so a start depends on
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ablate.core.registry import Registry
 
-if TYPE_CHECKING:  # at run time torch is imported where it is needed: settings are read without it
+if TYPE_CHECKING:  # torch is imported inside functions: settings are read without it
     from torch import Tensor
 
     from ablate.diffusion.moments import Moments
@@ -22,7 +22,7 @@ PAPER_SIGMA = 0.8
 
 
 class Source(NamedTuple):
-    """What a start may draw from. `images` and `paper_fit` are None if they are not available."""
+    """What an initialisation may use; `paper_fit` and `images` are None if not available."""
 
     moments: Moments
     paper_fit: tuple[Sequence[float], Sequence[float]] | None = None  # mu and sigma by channel
@@ -37,7 +37,7 @@ class Init:
     """An initialisation.
 
     draw: `(source, s, u, z) -> y`, [B, d].
-    leaks_data: whether it starts from training images: an oracle, set apart in reports.
+    leaks_data: whether it starts from training images; reports list such trials separately.
     needs_paper_fit: whether it needs the dataset's log-normal fit from the paper.
     """
 
@@ -54,19 +54,19 @@ def pick(u: Tensor, count: int) -> Tensor:
 
 
 def class_average(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """The pixel-space mean image of a class, pushed forward."""
+    """The mean image of a class, taken in pixel space, pushed forward to level s."""
     averages = source.moments.class_averages
     return averages[pick(u, len(averages))].log() + s * z
 
 
 def _iid(mean: Tensor, variance: Tensor, s: float, z: Tensor) -> Tensor:
-    """One normal law per channel; mean and variance [C]."""
+    """Independent pixels, with one normal law per channel; mean and variance: [C]."""
     pixels = z.shape[1] // len(mean)
     return mean.repeat_interleave(pixels) + (variance + s**2).sqrt().repeat_interleave(pixels) * z
 
 
 def lognormal(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """iid over pixels, fitted by channel to pushed-forward data."""
+    """Independent pixels, fitted by channel to pushed-forward data."""
     everything, channels = source.moments.everything, source.moments.channels
     spread = (everything.basis**2 * everything.variances[:, None]).sum(0)
     spread = spread + everything.tail * (1 - (everything.basis**2).sum(0))  # Var y by pixel
@@ -76,14 +76,14 @@ def lognormal(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
 
 
 def lognormal_class(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """iid over pixels, fitted by channel to pushed-forward class averages."""
+    """Independent pixels, fitted by channel to pushed-forward class averages."""
     averages = source.moments.class_averages.log()
     by_channel = averages.view(len(averages), source.moments.channels, -1)
     return _iid(by_channel.mean((0, 2)), by_channel.var((0, 2), correction=0), s, z)
 
 
 def lognormal_paper(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """iid over pixels with the paper's printed figures, their excess over 0.8 kept at any s."""
+    """Independent pixels with the paper's fit at sigma = 0.8; other levels add s² - 0.8²."""
     if source.paper_fit is None:
         raise ValueError("the paper prints no terminal fit for this dataset")
     mean, spread = (z.new_tensor(part) for part in source.paper_fit)
@@ -91,12 +91,12 @@ def lognormal_paper(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
 
 
 def gaussian(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """Mean and covariance of the log data, plus s²."""
+    """A Gaussian with the mean and covariance of log x, plus s²."""
     return source.moments.everything.at(s, z)
 
 
 def class_gaussian(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """As `gaussian`, one for each class."""
+    """One such Gaussian for each class."""
     import torch
 
     classes, chosen = source.moments.classes, pick(u, len(source.moments.classes))
@@ -104,9 +104,9 @@ def class_gaussian(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
 
 
 def forward_data(source: Source, s: float, u: Tensor, z: Tensor) -> Tensor:
-    """Training images pushed forward: an oracle that leaks data, to show what a start costs."""
+    """Training images pushed forward: leaks data, and shows what the other starts cost."""
     if source.images is None:
-        raise ValueError("the training images are not at hand")
+        raise ValueError("the training images are not on this machine")
     return source.images[pick(u, len(source.images))] + s * z
 
 

@@ -1,7 +1,7 @@
 """Score-matching losses in log space: means over the batch of sums over pixels.
 
 `model_hyvarinen` is the model's x ∘ ∇_x log p(x). Shapes: [B, d] or [B, C, H, W]; s and m
-broadcast. Those named `…_each` give the loss of every image, [B].
+broadcast. Functions named `…_each` return the loss of every image, [B].
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def mdsm_target(y_t: Tensor, y_0: Tensor, s: Tensor | float, m: Tensor | float = 0.0) -> Tensor:
-    """hyvarinen of p(x_t | x_0): -(1 + (y_t - y_0 - m(t)) / s(t)²)."""
+    """The hyvarinen of p(x_t | x_0): -(1 + (y_t - y_0 - m(t)) / s(t)²)."""
     return -(1 + (y_t - y_0 - m) / s**2)
 
 
@@ -49,8 +49,11 @@ def _half_square(residual: Tensor) -> Tensor:
 
 
 def nonnegative(model_stein: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Hyvärinen 2007 for non-negative data: E[½‖x∘ψ‖² + Σ(2 x_i ψ_i + x_i² ∂_i ψ_i)], ψ the
-    model's stein: M-ESM at t = 0 up to a constant, without the data's score. x: [B, d]."""
+    """Hyvärinen 2007 for non-negative data: E[½‖x∘ψ‖² + Σ(2 x_i ψ_i + x_i² ∂_i ψ_i)].
+
+    ψ is the model's stein. Equals M-ESM at t = 0 up to a constant, without the data's score.
+    x: [B, d].
+    """
     x = x.detach().requires_grad_()
     psi = model_stein(x)
     diagonal = torch.stack(
@@ -64,7 +67,7 @@ def nonnegative(model_stein: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def preconditioned(denoised: Tensor, y_0: Tensor, error_variance: Tensor) -> Tensor:
-    """E‖D(y; s) - y_0‖² / (d c_out²): of unit size at every noise level. error_variance: [B, 1]."""
+    """E‖D(y; s) - y_0‖² / (d c_out²), near 1 at every noise level. error_variance: [B, 1]."""
     return preconditioned_each(denoised, y_0, error_variance).mean()
 
 

@@ -1,4 +1,4 @@
-"""Second-order knowledge of a dataset in log space: what starts and preconditioning rest on.
+"""Means and covariances of a dataset in log space, for initialisations and preconditioning.
 
 Vectors are flat, [d] with d = C·H·W.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 class Gaussian(NamedTuple):
     """N(mean, Σ variances_i u_i u_iᵀ + tail (1 - Σ u_i u_iᵀ)): low rank plus isotropic rest.
 
-    One form serves a full covariance (rank d, tail unused) and a truncated one.
+    A full covariance has rank d and does not use the tail.
     """
 
     mean: Tensor  # [d]
@@ -23,7 +23,7 @@ class Gaussian(NamedTuple):
     tail: Tensor  # []
 
     def at(self, s: float, z: Tensor) -> Tensor:
-        """A draw, noised to level s, from standard normal z, [B, d]: one z serves both."""
+        """Draws at noise level s from standard normal z, [B, d], which serves data and noise."""
         rest = (self.tail + s**2).sqrt()
         gain = (self.variances + s**2).sqrt() - rest
         # Row by row, each copied to an aligned address: the bits of a matrix product depend on
@@ -39,34 +39,35 @@ class Gaussian(NamedTuple):
         return self.mean + rest * centred + ((centred @ self.basis.T) * gain) @ self.basis
 
     def wiener_error(self, s: Tensor) -> Tensor:
-        """Mean error variance per pixel of `wiener`, for s of shape [B, 1] -> [B, 1]."""
+        """The mean error variance per pixel of `wiener`, for s of shape [B, 1] -> [B, 1]."""
         d, rank = self.mean.numel(), self.variances.numel()
-        kept = (self.variances * s**2 / (self.variances + s**2)).sum(-1, keepdim=True)
-        return (kept + (d - rank) * self.tail * s**2 / (self.tail + s**2)) / d
+        leading = (self.variances * s**2 / (self.variances + s**2)).sum(-1, keepdim=True)
+        return (leading + (d - rank) * self.tail * s**2 / (self.tail + s**2)) / d
 
     def pixel_variance(self) -> Tensor:
-        """Mean variance of a pixel, []."""
+        """The mean variance of a pixel, []."""
         d, rank = self.mean.numel(), self.variances.numel()
         return (self.variances.sum() + (d - rank) * self.tail) / d
 
     def to(self, *args: object) -> Gaussian:
+        """The same in another dtype or on another device."""
         return Gaussian(*(part.to(*args) for part in self))  # type: ignore[call-overload]
 
 
 def fit_gaussian(y: Tensor, rank: int) -> Gaussian:
-    """Mean and covariance of the rows of y, [N, d], kept to `rank` directions and a tail."""
+    """Fit mean and covariance to the rows of y, [N, d], with `rank` directions and a tail."""
     y = y.double()
     d = y.shape[1]
     variances, vectors = torch.linalg.eigh(torch.cov(y.T))  # ascending
     variances = variances.clamp_min(0)
     rank = min(rank, d)
     tail = variances[: d - rank].mean() if rank < d else variances.new_zeros(())
-    kept = vectors[:, d - rank :].flip(1).T.contiguous()
-    return Gaussian(y.mean(0), kept, variances[d - rank :].flip(0), tail)
+    basis = vectors[:, d - rank :].flip(1).T.contiguous()
+    return Gaussian(y.mean(0), basis, variances[d - rank :].flip(0), tail)
 
 
 class Moments(NamedTuple):
-    """All that the initialisations know of a dataset."""
+    """What the initialisations use of a dataset."""
 
     everything: Gaussian
     classes: list[Gaussian]
@@ -74,26 +75,28 @@ class Moments(NamedTuple):
     channels: int
 
     def to(self, *args: object) -> Moments:
-        """In another dtype or on another device."""
+        """The same in another dtype or on another device."""
         averages = self.class_averages.to(*args)  # type: ignore[call-overload]
         classes = [each.to(*args) for each in self.classes]
         return Moments(self.everything.to(*args), classes, averages, self.channels)
 
 
 def fit_within(y: Tensor, basis: Tensor, rank: int) -> Gaussian:
-    """As `fit_gaussian`, its directions taken from the span of `basis`, [R, d]: R×R work, and a
-    rotation is all there is to store."""
+    """Fit a Gaussian whose directions lie in the span of `basis`, [R, d].
+
+    The eigenvalue problem is R×R, and only a rotation has to be stored.
+    """
     y = y.double()
     mean = y.mean(0)
     inner = fit_gaussian(y @ basis.T, rank)
-    d, kept = y.shape[1], inner.variances.numel()
+    d, fitted = y.shape[1], inner.variances.numel()
     rest = y.var(0).sum() - inner.variances.sum()
-    tail = rest.clamp_min(0) / (d - kept) if kept < d else rest.new_zeros(())
+    tail = rest.clamp_min(0) / (d - fitted) if fitted < d else rest.new_zeros(())
     return Gaussian(mean, inner.basis @ basis, inner.variances, tail)
 
 
 def fit_moments(x: Tensor, labels: Tensor, rank: int, class_rank: int) -> Moments:
-    """From images x in [1, 2], [N, C, H, W], and their labels, [N]."""
+    """Fit the moments of images x in [1, 2], [N, C, H, W], with labels, [N]."""
     flat = x.flatten(1)
     y = flat.double().log()
     members = [labels == k for k in range(int(labels.max()) + 1)]

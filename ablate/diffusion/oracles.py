@@ -1,4 +1,4 @@
-"""Distributions whose every score is known in closed form: the test beds of the samplers.
+"""Distributions with all scores in closed form, on which samplers are tested.
 
 A log-normal mixture pushed forward to noise level s stays a log-normal mixture, its variances
 raised by s². Shapes: y and x are [..., d], means and variances [K, d], weights [K].
@@ -22,7 +22,7 @@ class LogNormalMixture:
     variances: Tensor
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """x_0, [count, d]."""
+        """Draw x_0, [count, d]."""
         k = torch.multinomial(self.weights, count, replacement=True, generator=generator)
         z = torch.randn(count, self.means.shape[1], generator=generator, dtype=self.means.dtype)
         return torch.exp(self.means[k] + self.variances[k].sqrt() * z)

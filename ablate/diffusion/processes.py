@@ -1,4 +1,4 @@
-"""Forward processes dX = mu_t X dt + sigma_t X dW for t in [0, 1], seen in log space.
+"""Forward processes dX = mu_t X dt + sigma_t X dW for t in [0, 1], in log space.
 
 With y = log x every such process is a shifted Brownian motion:
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-if TYPE_CHECKING:  # at run time torch is imported where it is needed: settings are read without it
+if TYPE_CHECKING:  # torch is imported inside functions: settings are read without it
     from torch import Tensor
 
 Drift = Callable[["Tensor"], "Tensor"] | float | None
@@ -25,7 +25,7 @@ Time = TypeVar("Time", float, "Tensor")
 
 
 class Process(Protocol):
-    """What the rest of the package asks of a process."""
+    """What the rest of the package uses of a process."""
 
     @property
     def mu(self) -> Drift: ...
@@ -110,7 +110,7 @@ def drift(process: Process, t: Tensor) -> Tensor:
 
 
 def shift(process: Process, t: Tensor) -> Tensor:
-    """m(t); exact for the paper's and for constant drifts, Gauss-Legendre (64) for any other."""
+    """m(t), exact for the paper's and for constant drifts, else by 64 Gauss-Legendre nodes."""
     if process.mu is None:
         return 0 * t
     if not callable(process.mu):
@@ -123,7 +123,7 @@ def shift(process: Process, t: Tensor) -> Tensor:
 
 
 def forward(process: Process, x0: Tensor, t: Tensor, z: Tensor) -> Tensor:
-    """Exact draw of x_t given x_0; t broadcasts against x0, z is standard normal."""
+    """Draw x_t given x_0 exactly; t broadcasts against x0, z is standard normal."""
     return x0 * (shift(process, t) + level(process, t) * z).exp()
 
 
@@ -131,7 +131,7 @@ def discrete_sums(process: Process, N: int) -> tuple[Tensor, Tensor]:
     """A_k and B_k, k = 0..N, of X_k = X_0 ∘ exp(delta A_k + √delta B_k Z), delta = 1/N.
 
     A_k = Σ_{j<k} (mu_j - sigma_j²/2) and B_k = √Σ_{j<k} sigma_j² with t_j = j/N: X_k is k steps
-    away from X_0, so there are k summands (the paper's index runs to k).
+    away from X_0, so there are k summands (in the paper the index runs to k).
     """
     import torch
 

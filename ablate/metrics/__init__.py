@@ -1,1 +1,1 @@
-"""Distances between sets of images, each with the protocol it was measured by."""
+"""Distances between sets of images, each with the protocol of its measurement."""

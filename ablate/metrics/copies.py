@@ -1,7 +1,7 @@
-"""Are samples copies of training images? Distances to these, held against what real images have.
+"""Are samples copies of training images? Their distances, compared with those of real images.
 
-A held-out image is near to the training set too: only what is nearer than such images are, and
-nearer than training images are to one another, is suspect.
+Held-out images are near the training set too, so a sample is suspect only if it is much nearer than
+they are.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from ablate.metrics.estimate import Measured, mean_of, mean_over_reference
 from ablate.metrics.neighbours import Nearest, nearest
 
 K = 10
+"""Neighbours that are looked up for each sample."""
+
 SUSPECT_SHARE = 0.001
-"""Suspect is what is nearer than all but so many held-out images, with the margin below."""
+"""A sample is suspect below MARGIN times this quantile of the held-out images' distances."""
 
 MARGIN = 0.5
-"""And at half that distance or less."""
 
 
 class Copies(NamedTuple):
+    """How near samples are to training images."""
+
     samples: Nearest  # the k nearest training images of each sample, mirrored or not
-    distances: Tensor  # of each sample to its nearest, as it stands, [N]
-    heldout: Tensor  # distance of each held-out image to its nearest, [H]
-    closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 if all is well
-    c_t: float  # the same as a z-score (Meehan et al. 2020): below -3: copies, or too smooth
+    distances: Tensor  # from each sample, not mirrored, to its nearest training image, [N]
+    heldout: Tensor  # from each held-out image to its nearest training image, [H]
+    closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 without copies
+    c_t: float  # the same as a z-score (Meehan et al. 2020); below -3: copies, or too smooth
     authentic: Measured  # share whose neighbour has a nearer one in the training set (AuthPct)
-    suspects: list[int]  # samples to look at, nearest first
+    suspects: list[int]  # indices of suspect samples, nearest first
 
     def measured(self) -> dict[str, Measured]:
-        """All but C_T, a z-score, and the suspects, a list: these have no error of their own."""
+        """The numbers that have a standard error: all but C_T, a z-score, and the suspects."""
         return {
             "distance": mean_of(self.distances),
             "heldout": mean_over_reference(self.heldout),
@@ -42,35 +45,36 @@ class Copies(NamedTuple):
         }
 
     def values(self, space: str) -> dict[str, float]:
-        """Every number by its name in a record: nn_feature_distance and so on."""
-        found = {name: each.value for name, each in self.measured().items()}
-        found |= {"c_t": self.c_t, "suspects": float(len(self.suspects))}
-        return {f"nn_{space}_{name}": value for name, value in found.items()}
+        """All numbers by the names under which they are recorded: nn_feature_distance and so on."""
+        numbers = {name: each.value for name, each in self.measured().items()}
+        numbers |= {"c_t": self.c_t, "suspects": float(len(self.suspects))}
+        return {f"nn_{space}_{name}": value for name, value in numbers.items()}
 
 
 class Control(NamedTuple):
-    """What real images that the network never saw have; worth computing once."""
+    """How near held-out images are to the training set; compute it once per space."""
 
-    distances: Tensor  # of each held-out image to its nearest training image, [H]
+    distances: Tensor  # from each held-out image to its nearest training image, [H]
     limit: float  # a sample nearer than this is suspect
 
 
 def make_control(train: Tensor, heldout: Tensor) -> Control:
+    """The control of vectors of training and held-out images, [M, d] and [H, d]."""
     distances = nearest(heldout, train).distances[:, 0]
     limit = MARGIN * torch.quantile(distances.double(), SUSPECT_SHARE)
     return Control(distances, float(limit))
 
 
 class Space(NamedTuple):
-    """Where images are near or far: pixels, or an extractor's features."""
+    """Vectors that stand for images: their pixels, or an extractor's features."""
 
     name: str  # pixel or feature
-    train: Tensor  # what could have been copied, [M, d]
+    train: Tensor  # vectors of the training images, [M, d]
     control: Control
-    mirrored: bool  # the dataset was, in training: a mirrored copy is a copy too
+    mirrored: bool  # whether training mirrored images, so that a mirrored copy is a copy
 
     def protocol(self) -> dict[str, str | int]:
-        """How the numbers of this space are measured, in words for a record."""
+        """How the numbers of this space are measured, in words for the record."""
         return {
             "space": self.name,
             "training images": len(self.train),
@@ -82,42 +86,43 @@ class Space(NamedTuple):
 def find_copies(
     samples: Tensor, train: Tensor, control: Control, k: int = K, mirror: Tensor | None = None
 ) -> Copies:
-    """Vectors [N, d] and [M, d]: pixels or features, as those of the control.
+    """Compare vectors of samples, [N, d], with those of training images, [M, d].
 
-    mirror: the samples mirrored, [N, d], where the dataset was. Neighbours and suspects are then
-    looked for both ways; what is held against held-out images is not, for two looks come nearer
-    than one, and features of mirrored held-out images do not travel with a bundle.
+    mirror: vectors of the mirrored samples, [N, d], if training mirrored images. Neighbours and
+    suspects are then the nearest of both versions. `closer` and C_T use the plain samples only: the
+    nearer of two versions would not be comparable with held-out images, whose mirrored features a
+    bundle does not carry.
     """
     plain = nearest(samples, train, k)
-    own = nearest(train[plain.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
+    among_train = nearest(train[plain.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
     distances = plain.distances[:, 0]
-    found = _with_mirror(plain, mirror, train, k)
-    closest = found.distances[:, 0]
+    neighbours = _with_mirror(plain, mirror, train, k)
+    closest = neighbours.distances[:, 0]
     order = closest.argsort()
     return Copies(
-        samples=found,
+        samples=neighbours,
         distances=distances,
         heldout=control.distances,
         closer=_chance_of_less(distances, control.distances),
         c_t=_z_score(distances, control.distances),
-        authentic=mean_of(distances > own),
+        authentic=mean_of(distances > among_train),
         suspects=order[closest[order] < control.limit].tolist(),
     )
 
 
-def _with_mirror(found: Nearest, mirror: Tensor | None, train: Tensor, k: int) -> Nearest:
-    """The k nearest of both ways to look at a sample; a training image may come twice."""
+def _with_mirror(plain: Nearest, mirror: Tensor | None, train: Tensor, k: int) -> Nearest:
+    """The k nearest of a sample and its mirror image; a training image may occur twice."""
     if mirror is None:
-        return found
+        return plain
     other = nearest(mirror, train, k)
-    distances = torch.cat([found.distances, other.distances], 1)
-    indices = torch.cat([found.indices, other.indices], 1)
+    distances = torch.cat([plain.distances, other.distances], 1)
+    indices = torch.cat([plain.indices, other.indices], 1)
     distances, chosen = distances.topk(k, largest=False)
     return Nearest(distances, indices.gather(1, chosen))
 
 
 def _share_below(values: Tensor, among: Tensor) -> Tensor:
-    """Of each value, the share of `among` below it; ties count half."""
+    """For each value, the share of `among` below it; ties count half."""
     ordered = among.sort().values
     left = torch.searchsorted(ordered, values.contiguous())
     right = torch.searchsorted(ordered, values.contiguous(), right=True)
@@ -131,7 +136,7 @@ def _chance_of_less(a: Tensor, b: Tensor) -> Measured:
 
 
 def _z_score(a: Tensor, b: Tensor) -> float:
-    """Mann-Whitney's: how far P(b < a) is from a half, in units of its spread if they are alike."""
+    """Mann and Whitney's z: P(b < a) - ½ in units of its spread under equal laws."""
     n, m = len(a), len(b)
     u = float(_share_below(a, b).sum()) * m
     return (u - n * m / 2) / math.sqrt(n * m * (n + m + 1) / 12)

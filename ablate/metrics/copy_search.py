@@ -1,6 +1,6 @@
-"""The training images that samples may be copies of: where to look, what is found, and a picture.
+"""The search for training images that samples may be copies of, and a picture of the nearest.
 
-In features always; in pixels where the images themselves are at hand.
+The search runs in features, and in pixels too if the images are on this machine.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from ablate.metrics.copies import Copies, Space, find_copies, make_control
 from ablate.metrics.extractors.extractor import Extractor, extract
 
 MOST_CONTROLS = 1000
-"""Held-out images whose distances to the training set are taken."""
+"""Most held-out images to compare samples with."""
 
 PANEL_ROWS = 8
+"""Samples in the picture."""
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
+    """The training and held-out images of a dataset, to compare samples with."""
+
     extractor: Extractor
     features: tuple[Tensor, Tensor]  # of training and of held-out images
-    dataset: Dataset | None  # the images, if they are at hand
-    mirrored: bool  # in training
+    dataset: Dataset | None  # the images, if they are on this machine
+    mirrored: bool  # whether training mirrored images
 
     @cached_property
     def spaces(self) -> list[Space]:
+        """The spaces to search: features, and pixels if there is a dataset."""
         sides = {"feature": self.features}
         if self.dataset is not None:
             images = self.dataset.train.pixels, self.dataset.heldout.pixels
@@ -40,8 +44,10 @@ class Neighbourhood:
         ]
 
     def find(self, pixels: Tensor, features: Tensor | None = None) -> dict[str, Copies]:
-        """The neighbours of samples, uint8, in each space by its name; `features` are theirs, if
-        they are known."""
+        """Search in each space, by its name, for the neighbours of samples, uint8, [N, C, H, W].
+
+        features: those of the samples, [N, f], if they are computed already.
+        """
         features = extract(self.extractor, pixels) if features is None else features
         vectors = {"feature": features, "pixel": as_vectors(pixels)}
         return {
@@ -57,10 +63,12 @@ class Neighbourhood:
         other = pixels.flip(3)
         return as_vectors(other) if space.name == "pixel" else extract(self.extractor, other)
 
-    def panel(self, pixels: Tensor, found: dict[str, Copies]) -> Tensor:
-        """The samples nearest to the training set, nearest first; each beside its neighbours, in a
-        row, where these can be shown. uint8, [rows, columns, C, H, W]."""
-        nearest = found.get("pixel", found["feature"]).samples
+    def panel(self, pixels: Tensor, copies: dict[str, Copies]) -> Tensor:
+        """The samples nearest to the training set, nearest first: uint8, [rows, columns, C, H, W].
+
+        Each row is a sample and its neighbours; without the dataset, all samples in one row.
+        """
+        nearest = copies.get("pixel", copies["feature"]).samples
         order = nearest.distances[:, 0].argsort()[:PANEL_ROWS]
         shown = pixels[order][:, None]
         if self.dataset is None:
@@ -69,4 +77,5 @@ class Neighbourhood:
 
 
 def as_vectors(pixels: Tensor) -> Tensor:
+    """uint8 images, [N, C, H, W] -> [N, d], float32."""
     return pixels.flatten(1).float()

@@ -1,7 +1,8 @@
-"""Fidelity and diversity apart: precision, recall, density and coverage of features.
+"""Fidelity and diversity: precision, recall, density and coverage of features.
 
-Precision and recall as in Kynkäänniemi et al. 2019, density and coverage as in Naeem et al. 2020:
-a set's support is the union of balls around its members, each as wide as its k-th neighbour is far.
+Precision and recall as in Kynkäänniemi et al. 2019, density and coverage as in Naeem et al. 2020.
+The support of a set is the union of balls around its members, whose radius is the distance to the
+k-th neighbour.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from ablate.metrics.neighbours import PIECE, nearest, squared_distances
 from ablate.metrics.reference import Reference
 
 K = 5
+"""The neighbour that decides the radius of a ball."""
 
 
 class Coverage(NamedTuple):
-    """Of each sample or real image one number; their means are the metrics."""
+    """One number for each sample or real image; their means are the metrics."""
 
-    precision: Tensor  # is a sample within the real support, [N]
-    recall: Tensor  # is a real image within the samples' support, [M]
-    density: Tensor  # in how many real balls is a sample, of the k expected, [N]
-    coverage: Tensor  # has a real image a sample in its ball, [M]
+    precision: Tensor  # whether a sample lies in the real support, [N]
+    recall: Tensor  # whether a real image lies in the samples' support, [M]
+    density: Tensor  # number of real balls that contain a sample, divided by k, [N]
+    coverage: Tensor  # whether a real image has a sample in its ball, [M]
 
     def measured(self) -> dict[str, Measured]:
-        """Each mean, with the error over the set it is taken over; the other is as given."""
+        """Each mean, with its error over the set it averages; the other set is taken as fixed."""
         return {
             "precision": mean_of(self.precision),
             "recall": mean_over_reference(self.recall),
@@ -37,17 +39,20 @@ class Coverage(NamedTuple):
 
 
 def radii(features: Tensor, k: int = K) -> Tensor:
-    """How wide the ball around each member is, [N]; a reference's are worth computing once."""
+    """The radius of the ball around each member, [N]; compute a reference's only once."""
     return nearest(features, features, k, same=True).distances[:, -1]
 
 
 def features_to_coverage(
     samples: Tensor, real: Tensor, k: int = K, real_radius: Tensor | None = None
 ) -> Coverage:
-    """Features [N, f] and [M, f]; `real_radius` is the real ones' `radii`, if it is at hand."""
+    """Features [N, f] and [M, f] -> Coverage.
+
+    real_radius: `radii` of the real images, if they are computed already.
+    """
     real_radius = radii(real, k) if real_radius is None else real_radius
     sample_radius = radii(samples, k)
-    balls = torch.zeros(len(samples), dtype=torch.float64)  # real ones that hold a sample
+    balls = torch.zeros(len(samples), dtype=torch.float64)  # real balls that contain a sample
     recall = torch.zeros(len(real), dtype=torch.bool)
     covered = torch.zeros(len(real), dtype=torch.bool)
     for rows in _pieces(len(samples)):
@@ -71,5 +76,5 @@ def reference_radii(reference: Reference) -> Tensor:
 
 def measure(samples: Tensor, reference: Reference) -> dict[str, Measured]:
     """The registry's `precision`, `recall`, `density` and `coverage` of samples' features."""
-    known = reference.features, K, reference_radii(reference)
-    return features_to_coverage(samples, *known).measured()
+    radius = reference_radii(reference)
+    return features_to_coverage(samples, reference.features, K, radius).measured()

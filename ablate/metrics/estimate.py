@@ -1,9 +1,8 @@
-"""A number with its standard error, and what every image had to do with it.
+"""A number with its standard error, and the influence of every image on it.
 
-To first order a metric is moved by the mean of what single images do to it, their influence. That
-gives its standard error, and that of the difference between two sets of samples drawn from the
-same random numbers: there sample i of one goes with sample i of the other, and what both share
-cancels.
+To first order a metric changes by the mean influence of single images. The spread of the influences
+gives its standard error, and that of the difference between two sets of samples drawn from the same
+random numbers: sample i of one set is paired with sample i of the other, and shared noise cancels.
 """
 
 from __future__ import annotations
@@ -16,48 +15,53 @@ import torch
 from torch import Tensor
 
 Z95 = 1.959964
-"""Of a normal law's 95 %."""
+"""Half-width of a 95 % interval in standard errors, for a normal law."""
 
 FIXED = torch.zeros(0, dtype=torch.float64)
-"""In the place of influences: this set is taken as given."""
+"""The influences of a set that is taken as fixed."""
 
 
 class Estimate(NamedTuple):
+    """A number and its standard error."""
+
     value: float
     error: float  # standard error
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the mean over many such sets lies, 95 times of 100."""
+        """The 95 % confidence interval of the mean over many such sets."""
         return self.value - Z95 * self.error, self.value + Z95 * self.error
 
 
 class Measured(NamedTuple):
+    """A metric and the influence of every image on it."""
+
     value: float
-    samples: Tensor  # influence of each sample, or of each part of them, up to a constant, [N]
-    reference: Tensor = FIXED  # of each image of the other set, [M]
-    pairs: float = 0.0  # variance that single images do not explain; the plain sum has it twice
+    samples: Tensor  # influence of each sample, or of each piece of them, up to a constant, [N]
+    reference: Tensor = FIXED  # influence of each image of the other set, [M]
+    pairs: float = 0.0  # variance not due to single images; the sum over images has it twice
 
     @property
     def estimate(self) -> Estimate:
+        """The value with its standard error."""
         plain = _variance_of_mean(self.samples) + _variance_of_mean(self.reference)
         return Estimate(self.value, math.sqrt(max(plain - self.pairs, self.pairs)))
 
 
 def mean_of(samples: Tensor) -> Measured:
-    """The mean of one number a sample."""
+    """The mean of one number per sample; the other set is taken as fixed."""
     samples = samples.double()
     return Measured(float(samples.mean()), samples)
 
 
 def mean_over_reference(reference: Tensor) -> Measured:
-    """The mean of one number an image of the other set; the samples are taken as given."""
+    """The mean of one number per image of the other set; the samples are taken as fixed."""
     reference = reference.double()
     return Measured(float(reference.mean()), FIXED, reference)
 
 
 def pooled(parts: Sequence[Measured]) -> Measured:
-    """The mean over sets of as many samples each, held against the same images."""
+    """The mean over sets of equally many samples, compared with the same reference images."""
     count = len(parts)
     return Measured(
         sum(part.value for part in parts) / count,
@@ -68,9 +72,9 @@ def pooled(parts: Sequence[Measured]) -> Measured:
 
 
 def paired_difference(a: Measured, b: Measured) -> Estimate:
-    """a - b, where sample i of both comes from the same random numbers and the other set is one.
+    """a - b, if sample i of both comes from the same random numbers and the reference is the same.
 
-    Errs on the safe side where pairs count: what single images seem to do holds them twice.
+    The error is too large, never too small, where `pairs` matter: influences count them twice.
     """
     if a.samples.shape != b.samples.shape or a.reference.shape != b.reference.shape:
         raise ValueError(

@@ -1,7 +1,8 @@
-"""Features of a whole split and their statistics, computed once and kept: content-addressed.
+"""A cache of the features of a split and of their statistics, addressed by content.
 
-Features are kept piece by piece. A piece is a file, written whole or not at all, so a kill loses
-one piece of work, and any number of processes may ask for the same: one computes, the others wait.
+Features are cached in pieces. A piece is a file, written whole or not at all, so a killed process
+loses one piece of work at most. If several processes need the same piece, one computes it and the
+others wait.
 """
 
 from __future__ import annotations
@@ -26,20 +27,24 @@ from ablate.metrics.extractors.extractor import Extractor, extract
 
 SPLITS = ("train", "test")
 NAME = re.compile(r"[\w-]+")
-"""Of all parts of an address: they make a folder's name."""
+"""What every part of an address must match, since they form the name of a folder."""
 
 Tensors = dict[str, Tensor]
 
 PIECE = 1000
+"""Images per file."""
+
 FORMAT = 1
+"""Version of the cache's layout."""
 
 
 def cache_folder() -> Path:
+    """The folder of the cache: ABLATE_CACHE, or one in the user's cache."""
     return Path(os.environ.get("ABLATE_CACHE", "~/.cache/ablate/features")).expanduser()
 
 
 class Address(NamedTuple):
-    """All that decides the features of a split."""
+    """Everything that the features of a split depend on."""
 
     dataset: str
     dataset_hash: str
@@ -51,6 +56,7 @@ class Address(NamedTuple):
 
     @property
     def key(self) -> str:
+        """The name of the folder in the cache."""
         text = json.dumps([FORMAT, *self])
         return f"{self.dataset}-{self.split}-{self.extractor}-{_hash(text)}"
 
@@ -60,13 +66,20 @@ def _hash(text: str) -> str:
 
 
 def address_of(dataset: Dataset, split: str, extractor: Extractor) -> Address:
-    count = len(_images(dataset, split))
-    own = (extractor.name, extractor.hash, extractor.resize)
-    return Address(dataset.name, dataset.hash(), split, count, *own)
+    """The address of a split's features by an extractor."""
+    return Address(
+        dataset=dataset.name,
+        dataset_hash=dataset.hash(),
+        split=split,
+        images=len(_images(dataset, split)),
+        extractor=extractor.name,
+        extractor_hash=extractor.hash,
+        resize=extractor.resize,
+    )
 
 
 def _images(dataset: Dataset, split: str) -> Tensor:
-    """Called `train` and `test`, as the field does."""
+    """The images of the split `train` or `test`."""
     return {"train": dataset.train, "test": dataset.heldout}[split].pixels
 
 
@@ -77,19 +90,28 @@ def cached_features(
     folder: Path,
     progress: Callable[[int], None] = lambda images: None,
 ) -> Tensor:
-    """[N, f], from the cache as far as they are there; `progress` is told of images done."""
+    """The features of a split, [N, f], from the cache where it has them.
+
+    progress: called with the number of images of each finished batch or piece.
+    """
     images = _images(dataset, split)
-    home = folder / address_of(dataset, split, extractor).key
-    home.mkdir(parents=True, exist_ok=True)
-    pieces = []
-    for index, part in enumerate(images.split(PIECE)):
-        pieces.append(_piece(home / f"{index:05d}.safetensors", part, extractor, progress))
+    split_folder = folder / address_of(dataset, split, extractor).key
+    split_folder.mkdir(parents=True, exist_ok=True)
+    pieces = [
+        _piece(_piece_path(split_folder, index), part, extractor, progress)
+        for index, part in enumerate(images.split(PIECE))
+    ]
     return torch.cat(pieces)
+
+
+def _piece_path(split_folder: Path, index: int) -> Path:
+    return split_folder / f"{index:05d}.safetensors"
 
 
 def _piece(
     path: Path, images: Tensor, extractor: Extractor, progress: Callable[[int], None]
 ) -> Tensor:
+    """The features of one piece, [n, f], from its file or computed."""
     computed = False
 
     def compute() -> dict[str, Tensor]:
@@ -97,47 +119,47 @@ def _piece(
         computed = True
         return {"features": extract(extractor, images, progress)}
 
-    found = kept(path, compute, lambda tensors: len(tensors["features"]) == len(images))
+    tensors = cached_tensors(path, compute, lambda cached: len(cached["features"]) == len(images))
     if not computed:
         progress(len(images))
-    return found["features"]
+    return tensors["features"]
 
 
-def kept(
-    path: Path, compute: Callable[[], Tensors], right: Callable[[Tensors], bool] = lambda _: True
+def cached_tensors(
+    path: Path, compute: Callable[[], Tensors], valid: Callable[[Tensors], bool] = lambda _: True
 ) -> Tensors:
-    """What `path` holds, if it is there, whole and `right`; else what `compute` gives, kept there.
+    """The tensors in a file; if it is missing, broken or not `valid`, compute and write them.
 
-    Of any number of processes that ask at once, one computes and the others wait for it.
+    If several processes ask at once, one computes and the others wait.
     """
-    if (found := _read(path, right)) is not None:
-        return found
+    if (cached := _read(path, valid)) is not None:
+        return cached
     with waiting(path.with_suffix(".lock")):
-        if (found := _read(path, right)) is not None:  # while this one waited
-            return found
+        if (cached := _read(path, valid)) is not None:  # another process may have written it
+            return cached
         computed = compute()
         with whole_file(path) as scratch:
             save_file({name: each.contiguous() for name, each in computed.items()}, scratch)
         return computed
 
 
-def _read(path: Path, right: Callable[[Tensors], bool]) -> Tensors | None:
-    """None if it is not there or not what it should be."""
+def _read(path: Path, valid: Callable[[Tensors], bool]) -> Tensors | None:
+    """The tensors in a file, or None if it is missing, broken or not valid."""
     try:
-        found: Tensors = load_file(path)
-        return found if right(found) else None
+        tensors: Tensors = load_file(path)
+        return tensors if valid(tensors) else None
     except (OSError, KeyError, SafetensorError):
         return None
 
 
 def export_features(features: Tensor, address: Address, out: Path) -> None:
-    """One file that `import_features` takes on another machine."""
+    """Write features to a file that `import_features` reads on another machine."""
     with whole_file(out) as scratch:
         save_file({"features": features}, scratch, {"ablate": json.dumps(address._asdict())})
 
 
 def import_features(path: Path, folder: Path) -> Address:
-    """Into the cache, under what the file says it is."""
+    """Put an exported file into the cache, under the address that it states."""
     try:
         with safe_open(path, "pt") as file:
             address = Address(**json.loads((file.metadata() or {})["ablate"]))
@@ -145,16 +167,18 @@ def import_features(path: Path, folder: Path) -> Address:
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"features {path}: cannot be read ({first_line(error)})") from None
     if not all(NAME.fullmatch(str(part)) for part in address) or address.split not in SPLITS:
-        raise UserError(f"features {path}: its card is not one of ablate's")
+        raise UserError(f"features {path}: its address is not valid")
     if features.ndim != 2 or not features.is_floating_point() or not features.isfinite().all():
         raise UserError(f"features {path}: not a table of finite numbers")
     if len(features) != address.images:
-        raise UserError(f"features {path}: {len(features)} rows, its card says {address.images}")
-    home = folder / address.key
-    home.mkdir(parents=True, exist_ok=True)
+        raise UserError(
+            f"features {path}: {len(features)} rows, but its address says {address.images}"
+        )
+    split_folder = folder / address.key
+    split_folder.mkdir(parents=True, exist_ok=True)
     for index, part in enumerate(features.split(PIECE)):
-        with whole_file(home / f"{index:05d}.safetensors") as scratch:
+        with whole_file(_piece_path(split_folder, index)) as scratch:
             save_file({"features": part.contiguous()}, scratch)
-    for statistics in home.glob("[!0-9.]*.safetensors"):  # of features that were here before
+    for statistics in split_folder.glob("[!0-9.]*.safetensors"):  # of the replaced features
         statistics.unlink()
     return address

@@ -12,12 +12,14 @@ from ablate.metrics.reference import Reference
 
 
 class Statistics(NamedTuple):
+    """The Gaussian fitted to features."""
+
     mean: Tensor  # [f]
     covariance: Tensor  # [f, f]
 
 
 def features_to_statistics(features: Tensor) -> Statistics:
-    """[N, f] -> moments, the covariance with N - 1."""
+    """Features, [N, f] -> mean and covariance, the latter divided by N - 1."""
     features = features.double()
     return Statistics(features.mean(0), torch.cov(features.T))
 
@@ -25,10 +27,10 @@ def features_to_statistics(features: Tensor) -> Statistics:
 def statistics_to_fid(a: Statistics, b: Statistics) -> float:
     """‖m_a - m_b‖² + tr(C_a + C_b - 2 (C_a^½ C_b C_a^½)^½).
 
-    C_a C_b has the eigenvalues of R C_b Rᵀ for any R with C_a = Rᵀ R, and that is symmetric:
-    rounding cannot bring in complex numbers, as it does with the square root of C_a C_b that the
-    reference implementation takes, nor does it cost the 2,048 eigenvalues of a general matrix that
-    torchmetrics finds on a CPU in half a minute.
+    C_a C_b has the eigenvalues of R C_b Rᵀ for any R with C_a = Rᵀ R. That matrix is symmetric, so
+    rounding cannot make them complex, as it does for the square root of C_a C_b in the reference
+    implementation, and it is faster than the eigenvalues of a general 2,048×2,048 matrix, which
+    take torchmetrics half a minute on a CPU.
     """
     root = _root(a.covariance)
     traces = a.covariance.trace() + b.covariance.trace()
@@ -36,7 +38,7 @@ def statistics_to_fid(a: Statistics, b: Statistics) -> float:
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """R with Rᵀ R = C: Cholesky's, or by eigenvectors where C is singular."""
+    """R with Rᵀ R = C: Cholesky's factor, or by eigenvectors if C is singular."""
     lower: Tensor
     lower, failed = torch.linalg.cholesky_ex(covariance)
     if not failed:
@@ -47,9 +49,9 @@ def _root(covariance: Tensor) -> Tensor:
 
 
 def features_to_fid(samples: Tensor, reference: Statistics) -> float:
-    """The same from the samples' features, [N, f].
+    """FID of the samples' features, [N, f].
 
-    With fewer samples than features X / √(N - 1) is a root of C_a: an N×N problem.
+    With fewer samples than features, X / √(N - 1) is a root of C_a, and the problem is N×N.
     """
     count, width = samples.shape
     if count > width:
@@ -62,7 +64,7 @@ def features_to_fid(samples: Tensor, reference: Statistics) -> float:
 
 
 def _distance(apart: Tensor, traces: Tensor, inner: Tensor) -> float:
-    """From the means' difference, tr C_a + tr C_b, and a matrix with the eigenvalues of C_a C_b."""
+    """FID from the means' difference, tr C_a + tr C_b and a matrix with C_a C_b's eigenvalues."""
     cross = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum()
     return float((apart**2).sum() + traces - 2 * cross)
 
@@ -70,11 +72,11 @@ def _distance(apart: Tensor, traces: Tensor, inner: Tensor) -> float:
 def measure_fid(samples: Tensor, reference: Tensor, statistics: Statistics) -> Measured:
     """FID at this number of samples, with the influence of every image of both sets.
 
-    With T the map that takes one Gaussian to the other, x moves the distance by
+    With T the map that takes one Gaussian to the other, x changes the distance by
     2 (m_a - m_b)·(x - m_a) + ‖x - m_a‖² - (x - m_a)ᵀ T (x - m_a), and y likewise with T⁻¹. For
     X / √(N - 1) = Q R, orthonormal columns in Q, and R C_b Rᵀ = U S² Uᵀ these are
-    X T Xᵀ = (N - 1) Q U S Uᵀ Qᵀ and T⁻¹ = Rᵀ U S⁻¹ Uᵀ R: no root of an ill-conditioned matrix is
-    divided by. `statistics` are the reference's.
+    X T Xᵀ = (N - 1) Q U S Uᵀ Qᵀ and T⁻¹ = Rᵀ U S⁻¹ Uᵀ R, without a division by the root of an
+    ill-conditioned matrix. `statistics` are the reference's.
     """
     a, b = samples.double(), reference.double() - statistics.mean
     count, width = a.shape
@@ -99,10 +101,10 @@ def measure_fid(samples: Tensor, reference: Tensor, statistics: Statistics) -> M
 
 def reference_statistics(reference: Reference) -> Statistics:
     """The reference's moments, computed once."""
-    found = reference.once(
+    tensors = reference.once(
         "statistics", lambda: features_to_statistics(reference.features)._asdict()
     )
-    return Statistics(**found)
+    return Statistics(**tensors)
 
 
 def measure(samples: Tensor, reference: Reference) -> dict[str, Measured]:

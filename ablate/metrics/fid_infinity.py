@@ -11,24 +11,24 @@ from ablate.metrics.reference import Reference
 
 PIECES = (1, 2, 4)
 """Numbers of pieces that FID∞ is extrapolated from: all images, halves and quarters. The registry
-asks for four images a feature, one in a quarter: with fewer the bias is not a power series."""
+requires four images per feature, one in a quarter; with fewer the bias is not a power series."""
 
 ERROR_PIECES = 8
 """Number of disjoint pieces from which the standard error is estimated."""
 
 STUDENT_7_OVER_Z = 2.364624 / 1.959964
-"""Makes the normal law's interval that of Student's t, for the spread of eight values."""
+"""Turns the normal law's interval into that of Student's t, for the spread of eight values."""
 
 
 def measure_fid_infinity(samples: Tensor, reference: Tensor) -> Measured:
-    """FID with its bias of order 1/N and 1/N² taken out, and its standard error.
+    """FID without its bias of order 1/N and 1/N², and its standard error.
 
     FID of N samples and M reference images exceeds that of infinitely many by c/N + d/M and terms
-    of second order. It is taken of all of both, of two disjoint halves of both and of quarters,
-    after a shuffle, for files may come class by class or class after class; the mean over n pieces
-    is then a + b n + c n², and a is what is asked for. To first order every such mean, and so a, is
-    moved by the mean influence of the images, whose error is that of the mean over eighths: these
-    stand in the place of influences. Their spread also holds what is of second order.
+    of second order. It is computed for both sets as a whole, for two disjoint halves and for
+    quarters, after a shuffle, because files may be sorted by class. The mean over n pieces is
+    a + b n + c n², and a is FID∞. To first order every such mean, and so a, changes by the mean
+    influence of the images, whose error is that of the mean over eighths, which therefore take the
+    place of influences. Their spread includes terms of second order.
     """
     samples, reference = _shuffled(samples), _shuffled(reference)
     means = torch.stack([_fid_of_pieces(samples, reference, n).mean() for n in PIECES])
@@ -39,16 +39,16 @@ def measure_fid_infinity(samples: Tensor, reference: Tensor) -> Measured:
 
 
 def _shuffled(features: Tensor) -> Tensor:
-    """The same way for every set of one size, so that pairs stay pairs."""
+    """Shuffle rows, in the same way for all sets of one size, so that pairs stay pairs."""
     generator = torch.Generator().manual_seed(0)
     return features[torch.randperm(len(features), generator=generator)]
 
 
 def _fid_of_pieces(samples: Tensor, reference: Tensor, n: int) -> Tensor:
-    """[n], float64."""
+    """FID of each of n disjoint pieces, [n], float64."""
     pairs = ((samples[k::n], reference[k::n]) for k in range(n))
-    found = [features_to_fid(mine, features_to_statistics(theirs)) for mine, theirs in pairs]
-    return torch.tensor(found, dtype=torch.float64)
+    values = [features_to_fid(fake, features_to_statistics(real)) for fake, real in pairs]
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def measure(samples: Tensor, reference: Reference) -> dict[str, Measured]:

@@ -1,4 +1,4 @@
-"""Nearest neighbours, exact, in pieces that fit in memory: 50,000 × 50,000 × 3,072 in 2 GB."""
+"""Exact nearest neighbours, in pieces that fit in memory: 50,000 × 50,000 × 3,072 in 2 GB."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ PIECE = 4096
 
 
 class Nearest(NamedTuple):
+    """The k nearest members of another set, for each row."""
+
     distances: Tensor  # ascending, [N, k]
     indices: Tensor  # into the other set, [N, k]
 
@@ -19,41 +21,42 @@ class Nearest(NamedTuple):
 def nearest(queries: Tensor, others: Tensor, k: int = 1, same: bool = False) -> Nearest:
     """The k nearest of `others`, [M, d], to each of `queries`, [N, d], by Euclidean distance.
 
-    same: the two are one set, and a row is not its own neighbour.
+    same: whether the two are one set, so that a row is not its own neighbour.
     """
     if not k <= len(others) - same:
         raise ValueError(f"{k} neighbours of {len(others) - same}")
-    found = [
+    parts = [
         _of_piece(rows, others, k, first if same else None)
         for first, rows in zip(range(0, len(queries), PIECE), queries.split(PIECE), strict=True)
     ]
-    distances, indices = (torch.cat(part) for part in zip(*found, strict=True))
+    distances, indices = (torch.cat(part) for part in zip(*parts, strict=True))
     return Nearest(distances, indices)
 
 
 def _of_piece(rows: Tensor, others: Tensor, k: int, first: int | None) -> Nearest:
-    """`first`: the place of the first of these rows in `others`, where they are to be left out."""
+    """The nearest of some rows; `first` is the index of the first of them in `others`, if same."""
     best = Nearest(
         torch.full((len(rows), k), torch.inf), torch.zeros(len(rows), k, dtype=torch.long)
     )
     for start, block in zip(range(0, len(others), PIECE), others.split(PIECE), strict=True):
         squares = squared_distances(rows, block)
         if first is not None:
-            own = torch.arange(len(rows)) + first - start
-            inside = (own >= 0) & (own < len(block))
-            squares[inside, own[inside]] = torch.inf
+            itself = torch.arange(len(rows)) + first - start
+            inside = (itself >= 0) & (itself < len(block))
+            squares[inside, itself[inside]] = torch.inf
         values, places = squares.topk(min(k, len(block)), largest=False)
         pool = torch.cat([best.distances, values], 1)
-        names = torch.cat([best.indices, places + start], 1)
+        indices = torch.cat([best.indices, places + start], 1)
         values, chosen = pool.topk(k, largest=False)
-        best = Nearest(values, names.gather(1, chosen))
+        best = Nearest(values, indices.gather(1, chosen))
     return Nearest(best.distances.sqrt(), best.indices)
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """[N, d] and [M, d] -> [N, M], float32.
+    """Squared Euclidean distances of [N, d] and [M, d], [N, M], float32.
 
-    By one matrix product, about the mean of both: what is common to all would cancel only in part.
+    By one matrix product of vectors centred on their common mean, because in float32 a large common
+    part would not cancel exactly.
     """
     centre = (a.float().mean(0) * len(a) + b.float().mean(0) * len(b)) / (len(a) + len(b))
     a, b = a.float() - centre, b.float() - centre

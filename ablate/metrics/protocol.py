@@ -1,4 +1,4 @@
-"""How a number was measured. Numbers with different protocols are not to be ranked together."""
+"""Protocols: how a number was measured. Numbers with different protocols cannot be ranked."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import NamedTuple
 
 
 class Protocol(NamedTuple):
+    """Everything that the value of a metric depends on besides the samples."""
+
     extractor: str
     extractor_hash: str
-    resize: str  # none, or how images are brought to the extractor's size
-    quantised: bool  # samples rounded to uint8 before they are measured
+    resize: str  # none, or how images are resized to the extractor's size
+    quantised: bool  # whether samples are rounded to uint8 first
     reference: str  # dataset/split
     reference_hash: str
     reference_count: int
     samples: int  # per seed
-    seeds: int = 1  # that a value is the mean over
+    seeds: int = 1  # number of seeds that the value averages
 
     @property
     def hash(self) -> str:
-        """Of all that counts; one seed goes without saying, so that older hashes hold."""
-        told = {k: v for k, v in self._asdict().items() if k != "seeds" or v != 1}
-        text = json.dumps(told, sort_keys=True)
+        """The hash of all fields; one seed is left out, so that hashes of older versions hold."""
+        fields = {k: v for k, v in self._asdict().items() if k != "seeds" or v != 1}
+        text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Real images to measure samples against, and the measuring of any metrics by their names."""
+"""Real images to compare samples with, and the measurement of metrics by their names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from ablate.core.registry import resolved
 from ablate.metrics.estimate import Measured
 from ablate.metrics.extractors.extractor import Extractor
-from ablate.metrics.feature_cache import Tensors, kept
+from ablate.metrics.feature_cache import Tensors, cached_tensors
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Features of real images, [M, f], and what metrics compute of them once.
+    """Features of real images, [M, f], and the statistics that metrics compute from them once.
 
-    folder: where the features are cached, if they are. Statistics are then kept beside them, for
-        every process that comes after.
+    folder: where the features are cached, or None. Statistics are cached there too, for other
+        processes.
     """
 
     features: Tensor
@@ -30,10 +30,10 @@ class Reference:
     _computed: dict[str, Tensors] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, name: str, compute: Callable[[], Tensors]) -> Tensors:
-        """What `compute` gives, computed at the first call with this name."""
+        """The result of `compute`, which is called only the first time for a name."""
         if name not in self._computed:
             file = None if self.folder is None else self.folder / f"{name}.safetensors"
-            self._computed[name] = compute() if file is None else kept(file, compute)
+            self._computed[name] = cached_tensors(file, compute) if file else compute()
         return self._computed[name]
 
 
@@ -46,9 +46,10 @@ def make_reference(
     seeds: int = 1,
     folder: Path | None = None,
 ) -> Reference:
-    """The reference called `name`, such as cifar10/test, for sets of so many samples.
+    """Make the reference called `name`, such as cifar10/test, with its protocol.
 
-    features: of the reference images, by this extractor; content_hash: of the images.
+    features: those of the reference images by this extractor; content_hash: the hash of the images;
+    samples: the number of samples that are compared with it, per seed.
     """
     protocol = Protocol(
         extractor=extractor.name,
@@ -67,13 +68,13 @@ def make_reference(
 def measure(
     samples: Tensor, reference: Reference, which: Iterable[str] | None = None
 ) -> dict[str, Measured]:
-    """Features of samples, [N, f] -> metrics by name; by default those that every cell has.
+    """Measure metrics of samples' features, [N, f]; by default those that every cell has.
 
-    Metrics that are measured in one call come together: asking for one gives all of them.
+    Metrics that share a function come together: asking for one returns all of them.
     """
-    found: dict[str, Measured] = {}
+    measured: dict[str, Measured] = {}
     names = together(measured_in_studies() if which is None else which)
     for call in dict.fromkeys(METRICS[name].measure for name in names):
         assert call is not None
-        found |= resolved(call)(samples, reference)
-    return found
+        measured |= resolved(call)(samples, reference)
+    return measured

@@ -1,6 +1,7 @@
-"""The metrics by name. A new one is one file with its function and one record here.
+"""The registry of metrics. To add one, write a file with its function and add a record here.
 
-Importing this module imports no torch: functions are named by reference and imported when used.
+Importing this module imports no torch: records refer to functions by name, and a function is
+imported when it is used.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ Direction = Literal["minimize", "maximize"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One number that describes a set of samples, and all that others need to know of it.
+    """One number that describes a set of samples, and all that the rest of the package needs of it.
 
-    measure: a function `(features, Reference) -> {name: Measured}` of samples' features, [N, f],
-        itself or as "module:name". Metrics that share a function are measured in one call. None
-        for a number that drawing the samples gives by itself, such as NFE.
-    fewest: images that either set must have.
-    fewest_a_feature: images that either set must have for each feature of the extractor.
+    measure: `(samples' features, Reference) -> {name: Measured}`, a function or a reference
+        "module:name". Metrics that share a function are measured in one call. None for a number
+        that comes with the samples, such as NFE.
+    fewest: the fewest images that either set may have.
+    fewest_a_feature: the same, for each feature of the extractor.
     prunes: whether its standard error describes the samples, so that a trial may be pruned by it.
     in_studies: whether every cell of a study measures it.
-    known_early: whether a configuration has it before any sample is drawn.
+    known_early: whether it is known before any sample is drawn.
     """
 
     name: str
@@ -40,12 +41,12 @@ class Metric:
     known_early: bool = False
 
     def fewest_images(self, features: int) -> int:
-        """Images that either set must have, with an extractor of so many features."""
+        """The fewest images that either set may have, for an extractor with this many features."""
         return max(self.fewest, self.fewest_a_feature * features)
 
 
 COVERAGE = "ablate.metrics.coverage:measure"
-"""Measures the four metrics of fidelity and diversity together."""
+"""Measures precision, recall, density and coverage in one call."""
 
 METRICS: Registry[Metric] = Registry(
     "metric",
@@ -76,7 +77,7 @@ METRICS: Registry[Metric] = Registry(
 
 
 def measured_in_studies() -> tuple[str, ...]:
-    """The metrics of samples' features that every cell of a study has."""
+    """The metrics of samples' features that every cell of a study measures."""
     return tuple(n for n, m in METRICS.items() if m.measure is not None and m.in_studies)
 
 
@@ -86,7 +87,7 @@ def objectives() -> tuple[str, ...]:
 
 
 def together(names: Iterable[str]) -> tuple[str, ...]:
-    """These metrics and those that are measured in the same calls, in the registry's order."""
+    """These metrics and all others that the same calls measure, in the registry's order."""
     wanted = list(names)
     for name in wanted:
         if name not in METRICS or METRICS[name].measure is None:
@@ -97,7 +98,7 @@ def together(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_counts(names: Iterable[str], samples: int, reference: int, features: int) -> None:
-    """Refuse metrics that so few images cannot give, or not honestly."""
+    """Raise an error if there are too few images for one of these metrics."""
     few = min(samples, reference)
     for name in names:
         fewest = METRICS[name].fewest_images(features)

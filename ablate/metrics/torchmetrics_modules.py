@@ -1,12 +1,12 @@
-"""The same metrics as `torchmetrics.Metric` classes, to drop into other people's training loops.
+"""The metrics as `torchmetrics.Metric` classes, for use in any training loop.
 
     kid = KID(reference, extractor)
-    kid.update(pixels)          # uint8, [B, C, H, W], as often as you like
-    kid.compute()               # {"kid": …}, the value that `ablate.evaluate` gives, bit for bit
+    kid.update(pixels)          # uint8, [B, C, H, W]; call it as often as needed
+    kid.compute()               # {"kid": …}, bit for bit the value of `ablate.evaluate`
 
-They only collect features; `compute` calls the functions of this folder. Images go through the
-extractor in batches of its own size however they arrive, because a convolution's last bits depend
-on the size of its batch. With several processes torchmetrics gathers what each has collected.
+They only collect features; `compute` calls the functions of this folder. Images pass the extractor
+in batches of one size however they arrive, because the last bits of a convolution depend on the
+batch size. With several processes torchmetrics gathers what each has collected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ablate.metrics.reference import Reference, measure
 
 
 class _FeatureMetric(Metric):
-    """Collects the features of samples; `compute` is the subclasses'."""
+    """Collects the features of samples; subclasses define `compute`."""
 
     is_differentiable = False
     full_state_update = False
@@ -35,10 +35,12 @@ class _FeatureMetric(Metric):
         super().__init__(**kwargs)
         self._extractor = extractor
         self.add_state("features", default=[], dist_reduce_fx="cat")  # [n, f] each
-        self.add_state("pending", default=[], dist_reduce_fx="cat")  # pixels short of a batch
+        self.add_state(
+            "pending", default=[], dist_reduce_fx="cat"
+        )  # pixels that do not fill a batch yet
 
     def update(self, samples: Tensor) -> None:
-        """Take in uint8 pixels, [B, C, H, W], or features, [B, f], if there is no extractor."""
+        """Add samples: uint8 pixels, [B, C, H, W], or features, [B, f], without an extractor."""
         if self._extractor is None:
             self.features.append(samples)
             return
@@ -58,7 +60,7 @@ class _FeatureMetric(Metric):
 
 
 def _as_list(state: list[Tensor] | Tensor) -> list[Tensor]:
-    """A state is a list while it grows and one tensor, maybe empty, once it is gathered."""
+    """The parts of a state: a list while it grows, one tensor, maybe empty, once gathered."""
     parts = [state] if isinstance(state, Tensor) else state
     return [part for part in parts if part.numel()]
 
@@ -76,8 +78,10 @@ class _ReferenceMetric(_FeatureMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Metric -> value, float64."""
-        found = measure(self.collected().cpu(), self._reference, self.names)
-        return {name: torch.tensor(each.value, dtype=torch.float64) for name, each in found.items()}
+        measured = measure(self.collected().cpu(), self._reference, self.names)
+        return {
+            name: torch.tensor(each.value, dtype=torch.float64) for name, each in measured.items()
+        }
 
 
 class FID(_ReferenceMetric):

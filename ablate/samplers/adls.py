@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def dale_step(y: Tensor, pull: Tensor, level: Level, z: Tensor) -> Tensor:
     """x <- x ∘ exp(-delta (mu - 3 sigma²/2) + pull + kappa sigma √delta z), in y = log|x|.
 
-    One function, three names, by what is put in:
+    Three methods are this step with other arguments:
     - ADLS: pull = delta sigma² hyvarinen;
     - mirrored Langevin with step eps: the same pull, delta mu = eps/2, delta sigma² = eps,
       kappa = √2;
@@ -38,10 +38,10 @@ def adls_consistent(
 ) -> tuple[State, Info]:
     """x <- x ∘ exp(-delta (mu - sigma²/2) + delta sigma² (1 + kappa²)/2 log_score + noise).
 
-    Less noise asks for less drift: with this factor every kappa has the marginals of the forward
+    Less noise needs less drift: with this factor every kappa has the marginals of the forward
     process, from the reverse SDE (kappa = 1, ADLS) to the probability-flow ODE (kappa = 0).
     """
     weight = level.variance * (1 + level.kappa**2) / 2
-    # dale_step adds the 3/2 that goes with hyvarinen = log_score - 1; take that 1 off again
+    # dale_step adds the 3/2 that belongs to hyvarinen = log_score - 1; subtract that 1 again
     pull = weight * log_score(denoiser, state.y, level) - level.variance
     return state._replace(y=dale_step(state.y, pull, level, z)), Info()

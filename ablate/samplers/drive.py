@@ -1,4 +1,4 @@
-"""The one loop: walks a kernel down a plan, counts what it does and stops when it diverges."""
+"""The loop that runs a kernel down a plan, counts evaluations and stops a run that diverges."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ FLIP_SHARE = 1e-3
 
 
 class Limits(NamedTuple):
-    """When to stop: |y - centre| > radius, or more than `flips` pixels with a changed sign."""
+    """When to stop a run: |y - centre| > radius, or more than `flips` pixels changed sign."""
 
     centre: float = 0.0
     radius: float = float("inf")
     flips: float = float("inf")
-    rows: int | None = None  # only the first so many samples count; the rest is padding
+    rows: int | None = None  # number of samples that count; the rows after them are padding
 
 
 class Drawn(NamedTuple):
-    """The end of a run, [B, ...], and what it took."""
+    """The result of a run, [B, ...], and its cost."""
 
     x: Tensor
     evaluations: int  # of the network, per sample
     flipped: Tensor  # pixels that ever changed sign, [B]
     reason: str | None  # why the run was stopped, or None
-    frames: list[Tensor]  # x before each of the steps asked for
+    frames: list[Tensor]  # x before each of the requested steps
 
 
 class _Counted:
@@ -61,18 +61,19 @@ def drive(
     frames: Collection[int] = (),
     init: Callable[[State], Any] | None = None,
 ) -> Drawn:
-    """Walk from y = log x at the first level of `plan` to x at its end.
+    """Run a kernel from y = log x at the first level of `plan` to x at its end.
 
-    noise: `noise(j)` is z of step j; init: makes the kernel's memory from the first state.
+    noise: `noise(j)` is z of step j; frames: the steps before which to keep x; init: makes the
+    kernel's memory from the first state.
     """
     counted = _Counted(denoiser)
-    state, kept, reason = State.of_log(start), [], None
+    state, shown, reason = State.of_log(start), [], None
     if init is not None:
         state = state._replace(memory=init(state))
     ever_crossed = torch.zeros_like(start, dtype=torch.bool)
     for j, level in enumerate(plan):
         if j in frames:
-            kept.append(state.x)
+            shown.append(state.x)
         state, info = kernel(counted, state, level, noise(j))
         if info.crossed is not None:
             ever_crossed |= info.crossed
@@ -80,10 +81,11 @@ def drive(
             reason = f"{reason} at step {j + 1} of {len(plan)} (s = {level.s:.3g})"
             break
     flipped = ever_crossed.flatten(1).sum(1)
-    return Drawn(state.x, counted.calls, flipped, reason, kept)
+    return Drawn(state.x, counted.calls, flipped, reason, shown)
 
 
 def _divergence(state: State, ever_crossed: Tensor, limits: Limits) -> str | None:
+    """Why to stop here, or None."""
     y = state.y[: limits.rows]
     furthest = float((y - limits.centre).abs().amax())
     overflow = math.log(torch.finfo(y.dtype).max)  # x = exp(y) is infinite long before y is
@@ -93,5 +95,5 @@ def _divergence(state: State, ever_crossed: Tensor, limits: Limits) -> str | Non
         return f"|log x - mean| = {furthest:.3g} exceeds {limits.radius:.3g}"
     flips = int(ever_crossed[: limits.rows].sum())
     if flips > limits.flips:
-        return f"{flips} pixels changed sign, {limits.flips:.0f} may"
+        return f"{flips} pixels changed sign, more than {limits.flips:.0f},"
     return None

@@ -1,8 +1,8 @@
-"""The contract of a sampler's kernel, and what its one step works on.
+"""The contract of a sampler's kernel, and the state that one step takes and returns.
 
 A kernel is a pure function `(denoiser, state, level, z) -> (state, info)`. It has no loop, no
-random numbers, no device and no progress bar of its own: `drive.py` owns those. What a multistep
-solver remembers travels in `state.memory`; a knob of its own is a keyword argument of its step.
+random numbers, no device and no progress bar: those belong to `drive.py`. A multistep solver keeps
+its past in `state.memory`; a knob that only one sampler has is a keyword argument of its step.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # at run time torch is imported where it is needed: settings are read without it
+if TYPE_CHECKING:  # torch is imported inside functions: settings are read without it
     from torch import Tensor
 
     from ablate.diffusion.grids import Level
 
 Denoiser = Callable[["Tensor", float], "Tensor"]
-"""D(y; s) = E[y_0 | y_s = y] for y of shape [B, ...], of the process without its shift m(t)."""
+"""D(y; s) = E[y_0 | y_s = y] for y of shape [B, ...], for the process without its shift m(t)."""
 
 
 class State(NamedTuple):
-    """x = sign ∘ exp(y). Log space keeps both samplers exact where x spans many orders."""
+    """x = sign ∘ exp(y). Logarithms keep relative precision where x spans many orders."""
 
     y: Tensor  # log|x|, [B, ...]
     sign: Tensor  # +1 or -1, [B, ...]
@@ -32,13 +32,14 @@ class State(NamedTuple):
 
     @staticmethod
     def of_log(y: Tensor) -> State:
+        """The positive state x = exp(y)."""
         return State(y, y.new_ones(y.shape))
 
 
 class Info(NamedTuple):
     """What one step reports to its driver."""
 
-    crossed: Tensor | None = None  # which entries changed their sign, [B, ...]
+    crossed: Tensor | None = None  # which entries changed sign, [B, ...]
 
 
 Kernel = Callable[[Denoiser, State, "Level", "Tensor"], tuple[State, Info]]
@@ -51,5 +52,5 @@ def log_score(denoiser: Denoiser, y: Tensor, level: Level) -> Tensor:
 
 
 def hyvarinen(denoiser: Denoiser, y: Tensor, level: Level) -> Tensor:
-    """x ∘ ∇_x log p(x) = ∇_y log p(y) - 1; at x < 0 that of the density's mirror image."""
+    """x ∘ ∇_x log p(x) = ∇_y log p(y) - 1; at x < 0, of the density mirrored at 0."""
     return log_score(denoiser, y, level) - 1

@@ -1,7 +1,7 @@
-"""Random numbers by sample: those of sample i of seed r depend on (r, i) alone.
+"""Random numbers by sample: those of sample i of seed r depend only on (r, i).
 
-Not on batch size, order, worker, device or configuration, so that two configurations compared on
-the same seeds are compared on the same noise.
+They do not depend on batch size, order, worker, device or configuration, so two configurations
+with the same seeds are compared on the same noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 CHUNK = 16
-"""Steps drawn at once per sample. Fixed: a stream's numbers depend on how it is cut."""
+"""Steps drawn at once per sample. Fixed, because a stream's numbers depend on this size."""
 
 
 def stream(seed: int, index: int, purpose: str) -> torch.Generator:
@@ -23,7 +23,7 @@ def stream(seed: int, index: int, purpose: str) -> torch.Generator:
 
 
 class StepNoise:
-    """z of step j for a batch of samples, j asked for in order; drawn on the CPU, then moved."""
+    """z of step j for a batch of samples, for j in order; drawn on the CPU, then moved."""
 
     def __init__(
         self, seed: int, indices: Sequence[int], shape: Sequence[int], device: str = "cpu"
@@ -40,7 +40,7 @@ class StepNoise:
 
 
 def start_numbers(seed: int, indices: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
-    """What an initialisation draws on: u uniform on [0, 1), [B]; z standard normal, [B, size]."""
+    """The numbers of an initialisation: u uniform on [0, 1), [B]; z standard normal, [B, size]."""
     u, z = torch.empty(len(indices)), torch.empty(len(indices), size)
     for row, index in enumerate(indices):
         generator = stream(seed, index, "start")

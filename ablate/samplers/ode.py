@@ -1,6 +1,6 @@
 """Deterministic solvers of the probability-flow ODE dy/ds = (y - D(y; s)) / s, without noise.
 
-Both end on s = 0 with y = D(y; s_min). The shift m(t) is taken off before and put back after.
+Both end on s = 0 with y = D(y; s_min). The shift m(t) is subtracted before a step and added after.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def euler(denoiser: Denoiser, state: State, level: Level, z: Tensor) -> tuple[State, Info]:
-    """First order, one evaluation a level."""
+    """Euler's method: first order, one evaluation per level."""
     y = state.y - level.shift
     slope = (y - denoiser(y, level.s)) / level.s
     return state._replace(y=y + (level.s_next - level.s) * slope + level.shift_next), Info()
 
 
 def heun(denoiser: Denoiser, state: State, level: Level, z: Tensor) -> tuple[State, Info]:
-    """Second order, two evaluations a level; one where s_next = 0, where the slope has no value."""
+    """Heun's method: second order, two evaluations a level; one if s_next = 0."""
     y = state.y - level.shift
     step = level.s_next - level.s
     slope = (y - denoiser(y, level.s)) / level.s

@@ -1,4 +1,4 @@
-"""The samplers by name. A new one is one kernel and one record here.
+"""The registry of samplers. To add one, write a kernel and add a record here.
 
 Importing this module imports no torch.
 """
@@ -17,12 +17,12 @@ from ablate.samplers.kernel import Kernel, State
 from ablate.samplers.ode import euler, heun
 
 ANNEALED = frozenset({"chi", "L", "r", "delta", "n"})
-"""Knobs of annealed samplers: they decide the plan of levels that a kernel walks down."""
+"""Knobs of annealed samplers: they decide the plan of levels that a kernel runs down."""
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A knob that one sampler alone has: a keyword argument of its step."""
+    """A knob that only one sampler has: a keyword argument of its step."""
 
     name: str
     about: str
@@ -41,15 +41,15 @@ class Knob:
 
 @dataclass(frozen=True)
 class Sampler:
-    """A sampler: its step, and all that settings, tests and reports ask of it.
+    """A sampler: its step, and all that settings, tests and reports need of it.
 
     step: the kernel, a pure function `(denoiser, state, level, z, **own) -> (state, info)`.
     order: of convergence as the levels get denser, in law for stochastic samplers; 0 if it does
         not converge to the data's law.
-    knobs: which of the annealing knobs it has; the others must not be set for it.
-    own: knobs that this sampler alone has.
+    knobs: the annealing knobs it has; others must not be set for it.
+    own: knobs that only this sampler has.
     init: makes `state.memory` from the first state, `(state, **own) -> memory`.
-    evaluations: of the network, per step; at_zero: on the step that ends on s = 0.
+    evaluations: network evaluations per step; at_zero: on the step that ends on s = 0.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Sampler:
         return self.evaluations * L * (N - 2) + self.at_zero * L + n
 
     def own_values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of its own knobs, defaults filled in."""
+        """The values of its own knobs, with defaults where none is chosen."""
         return {knob.name: chosen.get(knob.name, knob.default) for knob in self.own}
 
     def kernel(self, chosen: Mapping[str, Any] | None = None) -> Kernel:

@@ -123,7 +123,7 @@ def test_only_forward_data_leaks() -> None:
     u, z = start_numbers(0, range(2), D)
     for name in INITS.keys() - LEAKS_DATA:
         assert INITS[name].draw(bare, S, u, z.double()).shape == (2, D)
-    with pytest.raises(ValueError, match="training images are not at hand"):
+    with pytest.raises(ValueError, match="training images are not on this machine"):
         INITS["forward-data"].draw(bare, S, u, z)
 
 

@@ -53,14 +53,14 @@ def test_computed_once_and_the_same_ever_after(
     digits: Dataset, extractor: Extractor, tmp_path: Path
 ) -> None:
     watched, calls = counting(extractor)
-    told: list[int] = []
-    first = cached_features(digits, "train", watched, tmp_path, told.append)
+    reported: list[int] = []
+    first = cached_features(digits, "train", watched, tmp_path, reported.append)
     assert calls == [500, 500, 438]
-    assert told == [500, 500, 438]
+    assert reported == [500, 500, 438]
     torch.testing.assert_close(first, extract(extractor, digits.train.pixels), rtol=0, atol=1e-5)
-    again = cached_features(digits, "train", watched, tmp_path, told.append)
+    again = cached_features(digits, "train", watched, tmp_path, reported.append)
     assert torch.equal(first, again)
-    assert sum(told) == 2 * 1438
+    assert sum(reported) == 2 * 1438
     assert len(calls) == 3
 
 
@@ -86,17 +86,19 @@ def test_statistics_are_computed_once_for_all_processes(
 ) -> None:
     """A second reference reads what the first one left: the same bits, and nothing is computed."""
     features = cached_features(digits, "test", extractor, tmp_path)
-    home = tmp_path / address_of(digits, "test", extractor).key
+    folder = tmp_path / address_of(digits, "test", extractor).key
     protocol = Protocol("digits", "0", "none", True, "digits/test", "0", len(features), 100)
-    first, samples = Reference(features, protocol, home), features[:100] + 0.1
+    first, samples = Reference(features, protocol, folder), features[:100] + 0.1
     found = {name: each.estimate for name, each in measure(samples, first).items()}
     for module, name in ((fid, "features_to_statistics"), (coverage, "radii")):
         monkeypatch.setattr(module, name, _never)
-    assert torch.equal(reference_radii(Reference(features, protocol, home)), reference_radii(first))
-    statistics = reference_statistics(Reference(features, protocol, home))
+    assert torch.equal(
+        reference_radii(Reference(features, protocol, folder)), reference_radii(first)
+    )
+    statistics = reference_statistics(Reference(features, protocol, folder))
     assert torch.equal(statistics.covariance, reference_statistics(first).covariance)
     monkeypatch.undo()
-    again = measure(samples, Reference(features, protocol, home))
+    again = measure(samples, Reference(features, protocol, folder))
     assert {name: each.estimate for name, each in again.items()} == found
     alone = measure(samples, Reference(features, protocol))
     assert {name: each.estimate for name, each in alone.items()} == found
@@ -202,7 +204,7 @@ def test_a_foreign_file_is_refused(digits: Dataset, extractor: Extractor, tmp_pa
         with pytest.raises(UserError, match="cannot be read"):
             import_features(path, tmp_path)
     export_features(torch.zeros(3, 2), address_of(digits, "train", extractor), path)
-    with pytest.raises(UserError, match="3 rows, its card says 1438"):
+    with pytest.raises(UserError, match="3 rows, but its address says 1438"):
         import_features(path, tmp_path)
 
 
@@ -227,6 +229,6 @@ def test_a_file_cannot_say_where_it_goes_or_hold_what_is_no_table(
 ) -> None:
     address = address_of(digits, "train", extractor)._replace(images=2, **changes)
     export_features(features, address, tmp_path / "file.safetensors")
-    with pytest.raises(UserError, match=r"its card is not|not a table"):
+    with pytest.raises(UserError, match=r"its address is not valid|not a table"):
         import_features(tmp_path / "file.safetensors", tmp_path / "cache")
     assert not (tmp_path / "cache").exists()

@@ -46,6 +46,6 @@ def test_driver_stops_at_too_many_crossings() -> None:
     assert within.reason is None
     assert within.evaluations == 20
     stopped = run(SAMPLERS["asams"], pushed, shape=(40, 3), limits=Limits(flips=10))
-    assert "pixels changed sign, 10 may at step" in (stopped.reason or "")
+    assert "pixels changed sign, more than 10, at step" in (stopped.reason or "")
     assert stopped.evaluations < 20
     assert int(stopped.flipped.sum()) > 10

@@ -1,4 +1,4 @@
-"""Feature extractors: small classifiers in safetensors files, known by the hash of their file."""
+"""Feature extractors: small classifiers in safetensors files, identified by the file's hash."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from ablate.nets.inception import Inception
 
 
 def normalised(pixels: Tensor) -> Tensor:
-    """uint8 -> [-1, 1], in the layout convolutions like."""
+    """uint8 -> [-1, 1], in the memory layout that makes convolutions fast."""
     return (pixels.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
 
 
 class Extractor(NamedTuple):
+    """A network that makes features of images, and how images are prepared for it."""
+
     name: str
     hash: str
     net: Classifier | Inception
     card: dict[str, Any]  # arguments, dataset, accuracy, command
-    resize: str = "none"  # how images are brought to the network's size
-    prepare: Callable[[Tensor], Tensor] = normalised  # uint8 -> what the network takes
+    resize: str = "none"  # how images are resized to the network's size
+    prepare: Callable[[Tensor], Tensor] = normalised  # uint8 -> the network's input
     batch: int = 256
 
 
@@ -38,39 +40,47 @@ class Extractor(NamedTuple):
 def extract(
     extractor: Extractor, pixels: Tensor, progress: Callable[[int], None] = lambda images: None
 ) -> Tensor:
-    """uint8 images, [N, C, H, W] -> features, [N, f], float32; `progress` is told each batch."""
-    found = []
+    """uint8 images, [N, C, H, W] -> features, [N, f], float32.
+
+    progress: called with the number of images of each batch.
+    """
+    features = []
     for part in pixels.split(extractor.batch):
-        found.append(extractor.net.features(extractor.prepare(part)))
+        features.append(extractor.net.features(extractor.prepare(part)))
         progress(len(part))
-    return torch.cat(found)
+    return torch.cat(features)
 
 
 def save_extractor(path: Path, net: Classifier, card: dict[str, Any]) -> None:
+    """Write a classifier and its card to a safetensors file."""
     weights = {name: value.contiguous() for name, value in net.state_dict().items()}
     with whole_file(path) as scratch:
         save_file(weights, scratch, {"ablate": json.dumps(card)})
 
 
 def shipped_path(dataset: str) -> Path:
+    """The file of the classifier that this package ships for a dataset."""
     return ZOO / f"{dataset}-features.safetensors"
 
 
-def find_extractor(dataset: str, own: Path, wanted: str | None = None) -> Extractor:
-    """The dataset's classifier: one's own in the folder `own`, else the shipped one; or whichever
-    of them has the hash `wanted`."""
-    paths = [own / f"{dataset}-features.safetensors", shipped_path(dataset)]
-    there = [path for path in paths if path.is_file()]
-    for path in there:
+def find_extractor(dataset: str, folder: Path, wanted: str | None = None) -> Extractor:
+    """The dataset's classifier: the one in `folder` if there is one, else the shipped one.
+
+    wanted: the hash that the classifier must have, or None.
+    """
+    paths = [folder / f"{dataset}-features.safetensors", shipped_path(dataset)]
+    existing = [path for path in paths if path.is_file()]
+    for path in existing:
         if wanted in (None, file_hash(path)):
             return load_extractor(path)
-    if there:
-        found = ", ".join(f"{path} is {file_hash(path)}" for path in there)
-        raise UserError(f"the features were made by extractor {wanted}; {found}")
+    if existing:
+        hashes = ", ".join(f"{path} is {file_hash(path)}" for path in existing)
+        raise UserError(f"the features were made by extractor {wanted}; {hashes}")
     raise UserError(f"{dataset} has no classifier; make it with ablate train-features {dataset}")
 
 
 def load_extractor(path: Path) -> Extractor:
+    """Read a classifier that `save_extractor` wrote."""
     try:
         with safe_open(path, "pt") as file:
             card = json.loads((file.metadata() or {})["ablate"])
@@ -79,7 +89,7 @@ def load_extractor(path: Path) -> Extractor:
         net.load_state_dict(weights)
     except FileNotFoundError:
         raise UserError(
-            f"extractor {path}: not there; make it with ablate train-features"
+            f"extractor {path}: no such file; make it with ablate train-features"
         ) from None
     except (SafetensorError, OSError, KeyError, TypeError, RuntimeError, ValueError) as error:
         raise UserError(f"extractor {path}: cannot be read ({type(error).__name__})") from None

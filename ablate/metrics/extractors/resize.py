@@ -1,6 +1,6 @@
-"""Bringing images to an extractor's size. A resize is part of a metric's definition.
+"""Resizes of images to an extractor's size. A resize is part of a metric's definition.
 
-Each of these is linear and works on rows and columns alike, so each is one matrix.
+Each is linear and treats rows and columns alike, so each is one matrix.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def _tf1(inputs: int, outputs: int) -> Tensor:
-    """TensorFlow 1's bilinear, of published FIDs: pixel i lies at i · inputs/outputs."""
+    """TensorFlow 1's bilinear resize, used in published FIDs: pixel i is at i · inputs/outputs."""
     place = torch.arange(outputs, dtype=torch.float64) * (inputs / outputs)
     low = place.floor().long()
     high = (low + 1).clamp_max(inputs - 1)
@@ -23,13 +23,13 @@ def _tf1(inputs: int, outputs: int) -> Tensor:
 
 
 def _filtered(kernel: Callable[[Tensor], Tensor], reach: int, inputs: int, outputs: int) -> Tensor:
-    """Pixels by their centres, weighted by a kernel that widens when there are fewer to make."""
+    """Pixels at their centres, weighted by a kernel that widens when images shrink."""
     ratio = inputs / outputs
     widen = max(ratio, 1.0)
     centre = (torch.arange(outputs, dtype=torch.float64)[:, None] + 0.5) * ratio
     distance = (torch.arange(inputs, dtype=torch.float64) + 0.5 - centre) / widen
     weights = torch.where(distance.abs() < reach, kernel(distance), 0.0)
-    return weights / weights.sum(1, keepdim=True)  # at the edge some are missing
+    return weights / weights.sum(1, keepdim=True)  # at the edges the kernel is cut off
 
 
 def _triangle(t: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def _triangle(t: Tensor) -> Tensor:
 
 
 def _cubic(t: Tensor) -> Tensor:
-    """Keys' with a = -1/2, as Pillow has it."""
+    """Keys' cubic kernel with a = -1/2, as in Pillow."""
     t = t.abs()
     near = 1.5 * t**3 - 2.5 * t**2 + 1
     far = -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2
@@ -54,7 +54,7 @@ RESIZES: dict[str, Callable[[int, int], Tensor]] = {
 
 @lru_cache(maxsize=16)
 def matrix(kind: str, inputs: int, outputs: int) -> Tensor:
-    """[outputs, inputs]: what a row or a column of pixels is multiplied by."""
+    """The matrix, [outputs, inputs], that resizes a row or a column of pixels."""
     return RESIZES[kind](inputs, outputs).float()
 
 
