@@ -1,16 +1,16 @@
-"""What a study costs besides its cells: claiming, telling and recording, by trial.
+"""The overhead of a study besides its cells, by trial: claiming, writing results, recording.
 
     python -m tests.benchmarks.overhead [TRIALS …] [--workers 1 4 8] [--database SQLite PostgreSQL]
                                         [--tracking off on]
 
-100 and 1,000 trials unless told; more than 1,000 are for one worker alone.
+By default 100 and 1,000 trials; more than 1,000 are for one worker only.
 
-A fake objective of one millisecond, random search, one seed. Ours is `study.run` as it is, with
-drawing, pictures and the knobs' importance left out, for which the others have no counterpart: the
-study's run, trials and cells with all their tags and knobs. `optuna` is `study.optimize` on the
-same database, `optuna + mlflow` adds optuna-integration's MLflowCallback on a SQLite store of its
-own, as ours is. Without tracking, ours is the same worker with a record that forgets. Opening and
-closing a study, a second or so, is in neither. PostgreSQL where installed, as it comes.
+A fake objective of one millisecond, random search, one seed. Ours is `worker.run` without drawing,
+pictures and the knobs' importance, for which the others have no counterpart; it records the study's
+run, trials and cells with all their tags and knobs. `optuna` is `study.optimize` on the same
+database; `optuna + mlflow` adds optuna-integration's MLflowCallback on a SQLite store, as ours is.
+Without tracking, ours is the same worker with a record that keeps nothing. Opening and closing a
+study, about a second, counts in neither. PostgreSQL, where installed, has its default settings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.support.studies import Quiet
 
 WORKERS = (1, 4, 8)
 MOST_FOR_ALL = 1000
-"""Trials that several workers are timed at; more, for one alone."""
+"""Most trials for several workers; one worker is timed at more, too."""
 
 STUDY = """
 question = "What does it cost?"
@@ -66,7 +66,7 @@ def objective(params: Mapping[str, Any]) -> float:
 
 
 class Clock(Quiet):
-    """When a worker first claimed a trial, and when it finished its last."""
+    """Keeps when a worker first claimed a trial and when it finished its last."""
 
     first = last = math.nan
 
@@ -98,15 +98,14 @@ class Forgetful:
         return contextlib.nullcontext()
 
     def past_cells(self, _: int) -> object:
-        from ablate.tracking import NOTHING_PAST
+        from ablate.tracking.study_run import NOTHING_PAST
 
         return NOTHING_PAST
 
 
 def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple[float, float]]:
-    """The real worker; only what it draws and its pictures are made up."""
-    from ablate.experiment import cell_attempts
-    from ablate.experiment import worker as study
+    """The real worker; only its samples and pictures are made up."""
+    from ablate.experiment import cell_attempts, worker
     from ablate.experiment.prepare import prepare
     from ablate.study.find import find, read
 
@@ -114,7 +113,7 @@ def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple
         metrics = {"kid": objective(settings.knobs()), "nfe": 1.0, "samples": 64.0}
         return SimpleNamespace(state="complete", reason=None, metrics=metrics, features=None)
 
-    made_up: Any = study
+    made_up: Any = worker
     made_up.baselines, made_up.importance = lambda _: {}, lambda *_: {}
     drawing: Any = cell_attempts
     drawing.run_cell, drawing.record_files = run_cell, lambda *_: None
@@ -127,7 +126,7 @@ def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple
     clock = Clock()
 
     def go() -> tuple[float, float]:
-        study.run(setup, workspace, clock)
+        worker.run(setup, workspace, clock)
         return clock.first, clock.last
 
     return go
@@ -136,7 +135,7 @@ def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple
 def plain(
     url: str, folder: Path, trials: int, *, tracked: bool
 ) -> Callable[[], tuple[float, float]]:
-    """`study.optimize`, with the callback or without."""
+    """`study.optimize`, with or without the callback."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
     url = driven(url)
@@ -157,7 +156,7 @@ def plain(
         optuna.study.MaxTrialsCallback(trials, states=(optuna.trial.TrialState.COMPLETE,))
     ]
     if tracked:
-        from optuna_integration import MLflowCallback
+        from optuna_integration import MLflowCallback  # type: ignore[import-not-found]
 
         callbacks.append(MLflowCallback(f"sqlite:///{folder / 'callback.db'}", metric_name="kid"))
 
@@ -173,8 +172,8 @@ RIVALS = {"ours": ours, "optuna": plain}
 
 
 def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, tracked: bool) -> float:
-    """Milliseconds by trial beyond the objective's own, from the first claim to the last."""
-    crowd = multiprocessing.get_context("forkserver")  # imports are not overhead, and done once
+    """Milliseconds by trial besides the objective's, from the first claim to the last result."""
+    crowd = multiprocessing.get_context("forkserver")  # imports are not overhead
     crowd.set_forkserver_preload(
         ["ablate.experiment.worker", "mlflow", "optuna_integration", "tests.support.studies"]
     )
@@ -183,7 +182,7 @@ def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, track
     team = [crowd.Process(target=work, args=(theirs, *what)) for _, theirs in ends]
     for worker, (_, theirs) in zip(team, ends, strict=True):
         worker.start()
-        theirs.close()  # or the death of a worker would leave us waiting
+        theirs.close()  # else a worker's death would not end our waiting
     pipes = [ours for ours, _ in ends]
     for pipe in pipes:
         assert pipe.recv() == "ready"  # with its bundle and its connection
@@ -192,13 +191,15 @@ def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, track
     spans = [pipe.recv() for pipe in pipes]
     for worker in team:
         worker.join()
-    worked = [span for span in spans if not math.isnan(span[1])]  # some may come too late for any
-    took = max(last for _, last in worked) - min(first for first, _ in worked)
+    worked = [
+        span for span in spans if not math.isnan(span[1])
+    ]  # a worker may start too late for any trial
+    took: float = max(last for _, last in worked) - min(first for first, _ in worked)
     return 1000 * took / trials - 1.0 / workers
 
 
 def work(pipe: Connection, name: str, url: str, folder: Path, trials: int, tracked: bool) -> None:
-    """As one of several: makes everything ready, then waits for the word."""
+    """One of several workers: prepares everything, then waits for the start."""
     go = RIVALS[name](url, folder, trials, tracked=tracked)
     pipe.send("ready")
     pipe.recv()
@@ -207,29 +208,24 @@ def work(pipe: Connection, name: str, url: str, folder: Path, trials: int, track
 
 @contextlib.contextmanager
 def databases() -> Iterator[dict[str, Any]]:
-    """Name -> a function that gives the URL of a fresh database."""
+    """Name -> a function that returns the URL of a new database."""
     with contextlib.ExitStack() as stack:
 
         def sqlite(place: Path) -> str:
             make_tables(place / "search.db")
             return f"sqlite:///{place / 'search.db'}"
 
-        found: dict[str, Any] = {"SQLite": sqlite}
+        makers: dict[str, Any] = {"SQLite": sqlite}
         if postgres_programs() is not None:
             server = stack.enter_context(postgres(durable=True))
 
             def fresh(place: Path) -> str:
-                import psycopg
-
-                name = f"db{time.time_ns()}"
-                with psycopg.connect(server.url, autocommit=True) as connection:
-                    connection.execute(f"CREATE DATABASE {name}")
-                url = server.url.rsplit("/", 1)[0] + f"/{name}"
+                url = server.new_database()
                 optuna.storages.RDBStorage(driven(url)).engine.dispose()  # workers would collide
                 return url
 
-            found["PostgreSQL"] = fresh
-        yield found
+            makers["PostgreSQL"] = fresh
+        yield makers
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.plan_time [STUDY …]       (digits-annealing digits-sigma digits-init)
 
-Plans each study of the quick budget, then runs it in a root of its own, in the same process, on an
-otherwise idle machine; prints what was foretold, what happened, and the ratio.
+Plans each study of the quick budget, then runs it in a new root, in the same process; prints the
+planned and the real time and disk. Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ablate.study.find import find, read
 
 def main(names: list[str]) -> None:
     device = resolve("auto")
-    print("| study | foretold | took | took / foretold | disk foretold | disk |")
+    print("| study | planned | took | took / planned | disk planned | disk |")
     print("|---|---|---|---|---|---|", flush=True)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -92,7 +93,7 @@ def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path
     assert shown.shape == (8, 11, 1, 8, 8)
 
 
-def test_without_the_dataset_neighbours_are_told_by_features(
+def test_without_the_dataset_neighbours_are_found_by_features(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
@@ -106,7 +107,7 @@ def test_without_the_dataset_neighbours_are_told_by_features(
     assert shown.shape == (1, 8, 1, 8, 8)
 
 
-def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_baselines_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path) -> None:
     found = baselines(setup_of(make_root(tmp_path, tiny_bundle)))
     assert set(found) == {"held-out images", "class-gaussian without network"}
     real, fitted = found.values()
@@ -114,7 +115,7 @@ def test_yardsticks_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path) 
     assert {"fid", "kid", "recall", "fid.interval", "kid.interval"} < set(real)
 
 
-def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_baselines_with_few_images_or_another_reference(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
     text = TEXT.format(method="grid", trials=4)
     many = prepare(
@@ -129,7 +130,7 @@ def test_yardsticks_with_few_images_or_another_reference(tiny_bundle: Path, tmp_
     ("old", "new", "words"),
     [
         ("sigma = 0.8", "sigma = 3.5", r"trained for noise levels 0.002 to 3.0.* to 3\.5 "),
-        ("levels = 6", "levels = 6\ns_min = 0.001", r"asks for 0\.001 to 0\.8"),
+        ("levels = 6", "levels = 6\ns_min = 0.001", r"ask for 0\.001 to 0\.8"),
         ('"lognormal"', '"lognormal-paper"', "the paper has no fit for digits"),
         ("tiny.safetensors", "mnist-of-mars", "bundle 'mnist-of-mars' is neither known"),
     ],
@@ -143,25 +144,26 @@ def test_surroundings_are_checked_before_work(
         prepare(parse(text, "tiny", "quick"), Workspace(root))
 
 
-def test_a_network_that_is_told_classes_is_told_those_of_the_starts(bundle: bundles.Bundle) -> None:
-    """Of 10 classes, sample i's is that of its class-average start, whatever its start is."""
-    told: list[torch.Tensor] = []
+def test_a_conditional_network_gets_the_classes_of_the_starts(bundle: bundles.Bundle) -> None:
+    """Sample i has the class of its class-average start, one of 10, for any initialisation."""
+    received: list[torch.Tensor] = []
 
     class Listening(torch.nn.Module):
         def forward(self, y: torch.Tensor, s: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            told.append(labels)
+            received.append(labels)
             return y
 
     net = bundle.card.recipe.net.model_copy(update={"classes": 10})
     recipe = bundle.card.recipe.model_copy(update={"net": net})
     card = bundle.card.model_copy(update={"recipe": recipe})
     settings = adls(init="class-average", sampler="pf-heun")
-    drawn(bundle._replace(card=card, model=Listening()), settings, BATCH, seed=3)
+    listening: Any = Listening()
+    drawn(bundle._replace(card=card, model=listening), settings, BATCH, seed=3)
     u, z = start_numbers(3, range(BATCH), 64)
     start = class_average(Source(bundle.moments), 0.0, u, z)
-    assert torch.equal(start, bundle.moments.class_averages[told[0]].log())
-    assert len(told) == settings.nfe
-    assert all(torch.equal(labels, told[0]) for labels in told)
+    assert torch.equal(start, bundle.moments.class_averages[received[0]].log())
+    assert len(received) == settings.nfe
+    assert all(torch.equal(labels, received[0]) for labels in received)
 
 
 def test_forward_data_starts_from_training_images(tiny_bundle: Path, tmp_path: Path) -> None:

@@ -63,12 +63,12 @@ def samples(seed: int, shift: float, jitter: float, count: int = 64) -> torch.Te
     return (normal((count, WIDTH), seed) + shift + jitter * own).half()
 
 
-def test_the_worse_is_given_up_and_the_better_is_not() -> None:
+def test_the_worse_is_pruned_and_the_better_is_not() -> None:
     mine, theirs = {0: samples(10, 0.6, 0.1)}, {0: samples(10, 0.0, 0.1)}
-    told = verdict(study(), rival(3), mine, theirs, reference())
-    assert told is not None
-    assert "after 64 samples kid is" in told
-    assert "worse than that of trial 3" in told
+    reason = verdict(study(), rival(3), mine, theirs, reference())
+    assert reason is not None
+    assert "after 64 samples kid is" in reason
+    assert "worse than that of trial 3" in reason
     assert verdict(study(), rival(3), theirs, mine, reference()) is None
 
 
@@ -105,7 +105,7 @@ def test_seeds_are_pooled() -> None:
     """Over two seeds the samples' part of the error is that of twice as many."""
     real = reference()
     sides = [{seed: samples(seed, shift, 0.3) for seed in (10, 11)} for shift in (0.3, 0.2)]
-    both = difference(*sides, "kid", real)
+    both = difference(sides[0], sides[1], "kid", real)
     single = [difference({s: sides[0][s]}, {s: sides[1][s]}, "kid", real) for s in (10, 11)]
     assert abs(both.value - sum(each.value for each in single) / 2) < 1e-12
     assert both.error < 0.85 * max(each.error for each in single)

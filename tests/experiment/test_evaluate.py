@@ -34,7 +34,7 @@ from ablate.metrics.kid import features_to_kid
 from ablate.metrics.reference import measure
 from ablate.metrics.registry import METRICS
 from ablate.models.bundle import read, read_card, shipped
-from tests.support.studies import ablate
+from tests.support.commands import ablate
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_numbers_are_those_of_the_features(digits: Dataset) -> None:
-    """By the plain functions, each way round the cache."""
+    """The plain functions give the same, with an empty cache and with a filled one."""
     small = load_extractor(shipped_path("digits"))
     samples = ImageSet("mine", digits.train.pixels[:200])
     target = ImageSet("digits/test", digits.heldout.pixels, digits, "test")
@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_the_features(digits: Dataset) -> None:
 def test_copies_are_found_and_held_out_images_are_not(
     digits: Dataset, tmp_path: Path, mirrored: bool
 ) -> None:
-    """Mirrored ones too where the dataset was mirrored in training, and only there."""
+    """Mirrored copies are found where training mirrored the dataset, and only there."""
     near = replace(near_training_images(digits, Workspace(tmp_path)), mirrored=mirrored)
     mixed = digits.heldout.pixels[:60].clone()
     copies = digits.train.pixels[[7, 11]]
@@ -81,7 +81,7 @@ def test_copies_are_found_and_held_out_images_are_not(
 
 
 def test_sizes_that_a_classifier_cannot_take() -> None:
-    """That of MNIST folds two by two pixels into one."""
+    """MNIST's classifier folds two by two pixels into one."""
     odd = ImageSet("odd", torch.zeros(9, 1, 27, 27, dtype=torch.uint8))
     small = load_extractor(shipped_path("mnist"))
     with pytest.raises(UserError, match="1×27×27 against 1×27×27 do not fit mnist-features"):
@@ -128,14 +128,14 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     file = str(folder / "some.safetensors")
     common = ("--against", "digits/test", "--extractor", "digits", "--json")
     done = ablate(tmp_path, "evaluate", file, *common, "--samples", "50", "--neighbours")
-    told = json.loads(done.stdout)
+    shown = json.loads(done.stdout)
     metrics = ("fid", "kid", "precision", "recall", "density", "coverage")
-    assert set(told["metrics"]) == {f"{name}_n50" for name in metrics}
-    fid = told["metrics"]["fid_n50"]
+    assert set(shown["metrics"]) == {f"{name}_n50" for name in metrics}
+    fid = shown["metrics"]["fid_n50"]
     assert fid["interval"][0] < fid["value"] < fid["interval"][1]
-    assert told["protocol"]["reference"] == "digits/test"
-    suspects = told["neighbours"]["pixel"]["suspects"]
-    assert told["neighbours"]["pixel"]["closer"]["interval"][1] > 0.9
+    assert shown["protocol"]["reference"] == "digits/test"
+    suspects = shown["neighbours"]["pixel"]["suspects"]
+    assert shown["neighbours"]["pixel"]["closer"]["interval"][1] > 0.9
     assert sorted(suspects) == list(range(50))  # they are training images
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("evaluations")
@@ -143,7 +143,7 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
     assert run.data.metrics["fid_n50"] == pytest.approx(fid["value"])
-    assert run.data.tags["protocol.hash"] == told["protocol"]["hash"]
+    assert run.data.tags["protocol.hash"] == shown["protocol"]["hash"]
     names = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"samples.png", "neighbours.png", "evaluation.json"} <= names
     assert "no study has been run" in ablate(tmp_path, "report", check=False).stderr
@@ -152,22 +152,22 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
 def test_two_configurations_of_a_bundle_are_compared_in_pairs(
     tmp_path: Path, digits: Dataset
 ) -> None:
-    """Each by its own knobs: the numbers are those of samples drawn here, and their difference's
-    error is smaller than that of sets which have nothing in common."""
+    """The numbers are those of samples drawn here with the same knobs, and the error of their
+    difference is smaller than that of independent sets."""
     knobs = ("--set", "levels=12", "--set", "init=gaussian", "--versus", "levels=13")
     common = ("--extractor", "digits", "--samples", "40", "--json")
-    told = json.loads(ablate(tmp_path, "evaluate", "digits", *common, *knobs).stdout)
+    shown = json.loads(ablate(tmp_path, "evaluate", "digits", *common, *knobs).stdout)
     small, bundle = load_extractor(shipped_path("digits")), read(shipped()["digits"])
     target = ImageSet("digits/test", digits.heldout.pixels, digits, "test")
     reference = reference_of(target, small, 40)
-    for levels, side in ((12, told), (13, told["versus"])):
+    for levels, side in ((12, shown), (13, shown["versus"])):
         settings = settings_of(bundle.card, [f"levels={levels}", "init=gaussian"])
         assert side["knobs"]["levels"] == levels
         pixels = draw(bundle.score_model, Source(bundle.moments), settings, 0, 40).pixels
         expected = measure(extract(small, pixels), reference, ("fid",))["fid"].value
         assert side["metrics"]["fid_n40"]["value"] == pytest.approx(expected, rel=1e-3)
-    fid = [side["metrics"]["fid_n40"] for side in (told, told["versus"])]
-    between = told["versus"]["difference"]["fid_n40"]
+    fid = [side["metrics"]["fid_n40"] for side in (shown, shown["versus"])]
+    between = shown["versus"]["difference"]["fid_n40"]
     assert between["value"] == pytest.approx(fid[0]["value"] - fid[1]["value"], abs=1e-9)
     assert between["error"] < 0.5 * (fid[0]["error"] ** 2 + fid[1]["error"] ** 2) ** 0.5
 
@@ -188,7 +188,7 @@ def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path) -> N
         (["some.safetensors"], "--against: say what to measure against"),
         (["some.safetensors", "--against", "digits/moon"], "digits/moon: no such folder or file"),
         (["none.png", "--against", "digits/test"], "none.png: no such folder or file"),
-        (["few.safetensors", "--against", "digits"], "coverage needs at least 6 samples"),
+        (["few.safetensors", "--against", "digits"], "precision needs at least 6 samples"),
         (
             ["few.safetensors", "--against", "digits", "--metric", "fid_infinity"],
             "fid_infinity needs at least 768 samples, there are 3",
@@ -198,8 +198,11 @@ def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path) -> N
         (["some.safetensors", "--against", "digits", "--set", "chi=1"], "is not a bundle"),
         (["some.safetensors", "--against", "digits", "--versus", "chi=1"], "is not a bundle"),
         (["digits", "--against", "odd.safetensors"], "digits: images of 1×8×8 against 1×9×9"),
-        (["some.safetensors", "--against", "digits", "--metric", "is"], "--metric is: not one of"),
-        (["digits", "--set", "sigma=9"], "asks for"),
+        (
+            ["some.safetensors", "--against", "digits", "--metric", "is"],
+            "metric 'is' is not one to measure images by; those are kid",
+        ),
+        (["digits", "--set", "sigma=9"], "ask for"),
         (
             ["some.safetensors", "--against", "some.safetensors", "--neighbours"],
             "is not a dataset with training images",

@@ -1,4 +1,4 @@
-"""Leases: one owner at a time, whoever asks, and free again when that owner is gone."""
+"""Leases: one owner at a time, and free again when that owner is gone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.support.servers import postgres, postgres_programs
 def server() -> Iterator[str]:
     if postgres_programs() is None:
         pytest.skip("PostgreSQL is not installed")
-    with postgres() as found:
-        yield found.url
+    with postgres() as running:
+        yield running.url
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
@@ -29,9 +29,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "SQLite":
         yield f"sqlite:///{tmp_path / 'leases.db'}"
         return
-    found: str = request.getfixturevalue("server")
-    METADATA.drop_all(connect(found))
-    yield found
+    server: str = request.getfixturevalue("server")
+    METADATA.drop_all(connect(server))
+    yield server
 
 
 def test_one_owner_at_a_time(url: str) -> None:
@@ -48,8 +48,8 @@ def test_one_owner_at_a_time(url: str) -> None:
     assert Leases(url, "another").take("trial/0")
 
 
-def test_what_runs_out_is_free(url: str) -> None:
-    """An owner that is out of touch: its heartbeat does not get through."""
+def test_an_expired_lease_is_free(url: str) -> None:
+    """The owner is out of touch: its heartbeat does not reach the database."""
     first, second = Leases(url, "s", lasts=0.2), Leases(url, "s", lasts=60)
     assert first.take("trial/0")
     first._stop.set()
@@ -77,7 +77,7 @@ os._exit(9)
 
 
 def test_an_owner_out_of_touch_finds_out(url: str) -> None:
-    """Within half its time a lease cannot have run out; after that the database is asked."""
+    """For half its time a lease cannot have expired; after that the database is asked."""
     first, second = Leases(url, "s", lasts=0.4), Leases(url, "s", lasts=60)
     first._stop.set()
     assert first.take("trial/0")
@@ -96,7 +96,7 @@ def test_a_process_that_is_gone_holds_nothing(url: str) -> None:
     assert second.take("trial/0")
 
 
-def test_of_many_who_ask_at_once_one_gets_it(url: str) -> None:
+def test_of_many_that_ask_at_once_one_gets_it(url: str) -> None:
     everybody = [Leases(url, "s") for _ in range(8)]
     for item in map(str, range(10)):
         with ThreadPoolExecutor(8) as pool:

@@ -1,33 +1,34 @@
-"""Many workers on one study: every cell once, whoever dies, and whatever server goes away."""
+"""Many workers on one study: every cell once, even if workers die or servers restart."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from mlflow.tracking import MlflowClient
 
+from ablate.cli.console import trial_rows
 from ablate.core.errors import PassingError
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import run
-from ablate.tracking import Reader
+from tests.support.commands import Command, ablate, environment, fork_server, until
 from tests.support.servers import PASSWORD, Mlflow, Postgres, mlflow, postgres, postgres_programs
 from tests.support.studies import (
     TRIALS,
     Quiet,
-    ablate,
-    command,
-    environment,
+    copy_of_record,
+    done_cells,
     make_root,
+    record_of,
     results,
+    runs,
     setup_of,
     timeless,
 )
@@ -38,14 +39,12 @@ needs_postgres = pytest.mark.skipif(
 
 
 def cells(uri: str) -> Counter[tuple[str, str]]:
-    """How often each (trial, seed) was brought to its end; and nothing is left RUNNING."""
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("tiny")
-    found = client.search_runs([experiment.experiment_id], max_results=1000)
-    assert [run.info.run_id for run in found if run.info.status == "RUNNING"] == []
+    """How often each (trial, seed) was finished. Nothing may be left RUNNING."""
+    all_runs = runs(uri)
+    assert [run.info.run_id for run in all_runs if run.info.status == "RUNNING"] == []
     return Counter(
         (run.data.tags["ablate.trial"], run.data.tags["ablate.seed"])
-        for run in found
+        for run in all_runs
         if run.data.tags["ablate.kind"] == "cell" and run.info.status == "FINISHED"
     )
 
@@ -55,7 +54,7 @@ def every_cell_once(uri: str) -> bool:
 
 
 def work(root: Path) -> None:
-    """One of several, in a process of its own."""
+    """One of several workers, in a process of its own."""
     torch.set_num_threads(1)
     run(setup_of(root), Workspace(root), Quiet())
 
@@ -66,11 +65,7 @@ def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path
     steps = ", ".join(str(0.5 + i / 20) for i in range(10))
     text = file.read_text().replace("{ low = 0.5, high = 1.0, step = 0.25 }", f"[{steps}]")
     file.write_text(text)
-    crowd = multiprocessing.get_context("forkserver")  # they begin at once, imports done
-    crowd.set_forkserver_preload(
-        ["ablate.experiment.worker", "mlflow.tracking", "tests.support.studies"]
-    )
-    team = [crowd.Process(target=work, args=(root,)) for _ in range(8)]
+    team = [fork_server().Process(target=work, args=(root,)) for _ in range(8)]
     for worker in team:
         worker.start()
     for worker in team:
@@ -92,22 +87,15 @@ def test_a_random_search_is_the_same_with_several_workers(
     assert timeless(results(shared)) == timeless(results(alone))
 
 
-def two_at_work(root: Path) -> subprocess.Popen[str]:
-    """Workers of a study that has its first cell."""
-    process = subprocess.Popen(
-        command(root, "study", "tiny", "--workers", "2"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
+def two_at_work(root: Path) -> Command:
+    """A command with two workers, whose study has its first cell."""
+    process = Command(root, "study", "tiny", "--workers", "2", new_session=True)
     until(lambda: done_cells(root) > 0, process)
     return process
 
 
-def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path: Path) -> None:
-    """All of them, as by a machine that runs out of memory: it is not finished, and says so."""
+def test_a_command_reports_that_its_workers_were_killed(tiny_bundle: Path, tmp_path: Path) -> None:
+    """All workers are killed, as on a machine that runs out of memory."""
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     process = two_at_work(root)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -121,83 +109,83 @@ def test_workers_that_are_killed_leave_a_clear_word(tiny_bundle: Path, tmp_path:
     cells(Workspace(root).tracking_uri)  # nothing is left RUNNING
 
 
-def test_workers_stop_with_the_one_who_started_them(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_workers_stop_with_the_command_that_started_them(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
     process = two_at_work(root)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert errors.strip().endswith("interrupted; the same command continues")
-    client = MlflowClient(Workspace(root).tracking_uri)
-    experiment = client.get_experiment_by_name("tiny")
-    states = {run.info.status for run in client.search_runs([experiment.experiment_id])}
-    assert "RUNNING" not in states
+    assert "RUNNING" not in {each.info.status for each in runs(root)}
 
 
-def until(happened: Callable[[], bool], *processes: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while not happened():
-        for process in processes:
-            assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+class Servers(NamedTuple):
+    """Servers that the tests of this file share: starting them takes seconds."""
+
+    database: Postgres
+    record: Mlflow
+    folder: Path  # of the tracking server
 
 
-def done_cells(folder: Path) -> int:
-    return sum("features.npz" in files for _, _, files in os.walk(folder))
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    folder = tmp_path_factory.mktemp("servers")
+    copy_of_record(folder / "mlflow.db")
+    with postgres() as database, mlflow(folder) as record:
+        yield Servers(database, record, folder)
 
 
 class Site:
     """Machines that share a study: a root each, with nothing in common but two URLs."""
 
-    def __init__(self, folder: Path, bundle: Path, database: Postgres, record: Mlflow) -> None:
+    def __init__(self, folder: Path, bundle: Path, servers: Servers) -> None:
         self._folder, self._bundle = folder, bundle
-        self.database, self.record = database, record
-        self.surroundings = {
-            **environment(),
-            "ABLATE_STORAGE": database.url,
-            "MLFLOW_TRACKING_URI": record.url,
-        }
-        self.artifacts = folder / "servers" / "artifacts"
+        self.database, self.record = servers.database, servers.record
+        self.storage, self.servers_folder = servers.database.new_database(), servers.folder
+        self.surroundings = environment(
+            ABLATE_STORAGE=self.storage, MLFLOW_TRACKING_URI=self.record.url
+        )
+        self._before = done_cells(servers.folder)
         self._machines = 0
 
-    def join(self) -> subprocess.Popen[str]:
+    def join(self) -> Command:
         """A further machine runs the same command."""
         self._machines += 1
-        root = make_root(self._folder / f"machine{self._machines}", self._bundle, trials=TRIALS)
-        return subprocess.Popen(
-            command(root, "study", "tiny"),
-            env=self.surroundings,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        folder = self._folder / f"machine{self._machines}"
+        root = make_root(folder, self._bundle, trials=TRIALS, databases=False)
+        return Command(root, "study", "tiny", env=self.surroundings)
 
-    def rows(self) -> list[dict[str, object]]:
-        record = Reader(Workspace(self._folder, self.database.url, self.record.url)).latest("tiny")
-        assert record is not None
-        from ablate.cli.console import trial_rows
+    def done_cells(self) -> int:
+        return done_cells(self.servers_folder) - self._before
 
-        return trial_rows(record)
+    def rows(self) -> list[dict[str, Any]]:
+        return trial_rows(record_of(Workspace(self._folder, self.storage, self.record.url)))
+
+    def close(self) -> None:
+        """Move the study's record away, for the next test to begin with none."""
+        client = MlflowClient(self.record.url)
+        experiment = client.get_experiment_by_name("tiny")
+        assert experiment is not None
+        client.rename_experiment(experiment.experiment_id, f"tiny of {self._folder.name}")
 
 
 @pytest.fixture
-def site(tiny_bundle: Path, tmp_path: Path) -> Iterator[Site]:
-    (tmp_path / "servers").mkdir()
-    with postgres() as database, mlflow(tmp_path / "servers") as record:
-        yield Site(tmp_path, tiny_bundle, database, record)
+def site(tiny_bundle: Path, tmp_path: Path, servers: Servers) -> Iterator[Site]:
+    site = Site(tmp_path, tiny_bundle, servers)
+    yield site
+    site.close()
 
 
-def ended_well(process: subprocess.Popen[str]) -> str:
-    said = process.communicate(timeout=400)[0]
-    assert process.returncode == 0, said
-    return said
+def ended_well(process: Command) -> str:
+    output = "".join(process.communicate(timeout=400))
+    assert process.returncode == 0, output
+    return output
 
 
 @needs_postgres
 def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site) -> None:
     team = [site.join() for _ in range(4)]
-    until(lambda: done_cells(site.artifacts) >= 2, *team)
+    until(lambda: site.done_cells() >= 2, *team)
     for process in team[:2]:
         process.send_signal(signal.SIGKILL)
     team.append(site.join())
@@ -207,48 +195,48 @@ def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site) -
     assert timeless(site.rows()) == timeless(results(whole))
 
 
+AWAY = 6.0
+"""Seconds for which the tracking server is stopped. Its start takes several more, and MLflow's
+client tries again after 2, 4, 8, … seconds."""
+
+
 @needs_postgres
-def test_servers_may_go_away_for_a_while(whole: Path, site: Site) -> None:
-    """PostgreSQL is restarted and the tracking server is gone for 20 s, in mid-study; workers wait
-    and go on. No message says the password."""
+def test_servers_may_be_unreachable_for_a_while(whole: Path, site: Site) -> None:
+    """PostgreSQL is restarted and the tracking server is stopped for a while, in mid-study; workers
+    wait and continue. No output has the password."""
     team = [site.join() for _ in range(2)]
-    until(lambda: done_cells(site.artifacts) >= 1, *team)
+    until(lambda: site.done_cells() >= 1, *team)
     site.database.stop()
     time.sleep(3)
     site.database.start()
-    until(lambda: done_cells(site.artifacts) >= 4, *team)
+    until(lambda: site.done_cells() >= 4, *team)
     site.record.stop()
-    time.sleep(20)
+    time.sleep(AWAY)
     site.record.start()
-    said = [ended_well(process) for process in team]
+    outputs = [ended_well(process) for process in team]
     assert every_cell_once(site.record.url)
     assert timeless(site.rows()) == timeless(results(whole))
-    assert PASSWORD not in "".join(said)
+    assert PASSWORD not in "".join(outputs)
 
 
 @needs_postgres
-def test_secrets_are_not_told(site: Site, tmp_path: Path) -> None:
-    """Neither in messages, nor in the record, nor in the report; a wrong one neither."""
-    said = ended_well(site.join())
+def test_secrets_are_not_shown(site: Site, tmp_path: Path) -> None:
+    """Neither output, nor record, nor report has the password; nor a wrong one."""
+    output = ended_well(site.join())
     root = next(tmp_path.glob("machine*"))
-    report = subprocess.run(
-        command(root, "report", "tiny", "--tracking-uri", site.record.url),
-        env=site.surroundings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    wrong = site.database.url.replace(PASSWORD, "not-the-password")
+    arguments = ("report", "tiny", "--tracking-uri", site.record.url)
+    report = ablate(root, *arguments, env=site.surroundings)
+    wrong = site.storage.replace(PASSWORD, "not-the-password")
     refused = ablate(
         root, "study", "tiny", "--storage", wrong, "--tracking-uri", site.record.url, check=False
     )
     assert refused.returncode == 2
     assert len(refused.stderr.strip().splitlines()) == 1
     assert "authentication failed" in refused.stderr
-    texts = [said, report.stdout, report.stderr, refused.stdout, refused.stderr]
+    texts = [output, report.stdout, report.stderr, refused.stdout, refused.stderr]
     texts += [
         path.read_text(errors="replace")
-        for place in (tmp_path / "servers", root)
+        for place in (site.servers_folder, root)
         for path in place.rglob("*")
         if path.is_file()
     ]
@@ -274,7 +262,8 @@ def test_secrets_are_not_told(site: Site, tmp_path: Path) -> None:
 def test_wrong_places_are_one_line(
     arguments: list[str], words: str, tiny_bundle: Path, tmp_path: Path
 ) -> None:
-    refused = ablate(make_root(tmp_path, tiny_bundle), "study", "tiny", *arguments, check=False)
+    root = make_root(tmp_path, tiny_bundle, databases=False)
+    refused = ablate(root, "study", "tiny", *arguments, check=False)
     assert refused.returncode == 2
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1

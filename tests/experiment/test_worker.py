@@ -11,8 +11,8 @@ from mlflow.tracking import MlflowClient
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import Worker, open_search, run
 from ablate.results import Cell, Trial
-from ablate.tracking import Reader, Tracker
-from ablate.tracking.reader import _merged
+from ablate.tracking.reader import Reader, _merged
+from ablate.tracking.writer import Tracker
 from tests.support.commands import ablate
 from tests.support.studies import (
     Quiet,

@@ -1,4 +1,4 @@
-"""Throw-away servers on the loopback: PostgreSQL and MLflow, real ones."""
+"""Real PostgreSQL and MLflow servers on the loopback, for one test or a few."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ PASSWORD = "kept-from-logs"
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
 
 
 def postgres_programs() -> Path | None:
-    """Where Debian keeps them; it puts none of them on the PATH."""
-    if found := shutil.which("initdb"):
-        return Path(found).parent
+    """The folder of PostgreSQL's programs: on the PATH, or where Debian installs them."""
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).parent
     return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
 
 
 class Postgres:
-    """A cluster of its own, reached by password only."""
+    """A new cluster, which asks for a password."""
 
     def __init__(self, durable: bool) -> None:
-        """In a folder that PostgreSQL's own user may enter, as pytest's are not."""
+        """The cluster is in a folder that PostgreSQL's user may enter; pytest's folders are not."""
         self._fsync = "on" if durable else "off"
         self._programs, self._port = postgres_programs(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="ablate-postgres-"))
@@ -49,7 +49,19 @@ class Postgres:
             shutil.chown(secret, "postgres")
         self._run("initdb", "-D", "-U", "boss", "--auth=scram-sha-256", f"--pwfile={secret}")
         self.start()
-        self.url = f"postgresql://boss:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+        self._server = f"postgresql://boss:{PASSWORD}@127.0.0.1:{self._port}"
+        self.url = f"{self._server}/postgres"
+        self._databases = 0
+
+    def new_database(self) -> str:
+        """The URL of a new, empty database."""
+        import psycopg
+
+        self._databases += 1
+        name = f"database{self._databases}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"{self._server}/{name}"
 
     def _run(self, program: str, *arguments: str) -> None:
         assert self._programs is not None
@@ -63,9 +75,9 @@ class Postgres:
             subprocess.run(command, check=True, stdout=out, stderr=out, cwd="/")
 
     def start(self) -> None:
-        own = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
-        own += f" -c fsync={self._fsync}"
-        self._run("pg_ctl", "-D", "-w", "-l", str(self._folder / "log"), "-o", own, "start")
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
+        options += f" -c fsync={self._fsync}"
+        self._run("pg_ctl", "-D", "-w", "-l", str(self._folder / "log"), "-o", options, "start")
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", "-w", "-m", "immediate", "stop")
@@ -73,7 +85,7 @@ class Postgres:
 
 @contextmanager
 def postgres(durable: bool = False) -> Iterator[Postgres]:
-    """`durable`: as it comes, every commit on the disk; else sooner done."""
+    """A running server. `durable`: it waits for the disk at every commit, as by default."""
     server = Postgres(durable)
     try:
         yield server
@@ -83,7 +95,7 @@ def postgres(durable: bool = False) -> Iterator[Postgres]:
 
 
 class Mlflow:
-    """A server that hands artifacts through, so that workers need no disk in common."""
+    """A tracking server that also serves artifacts, so that workers need no common disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._port = folder, free_port()
@@ -96,7 +108,7 @@ class Mlflow:
         command += ["--backend-store-uri", f"sqlite:///{self._folder / 'mlflow.db'}"]
         command += ["--artifacts-destination", str(self._folder / "artifacts")]
         self._log = (self._folder / "mlflow.log").open("a")
-        jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # five processes for nothing
+        jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # saves five processes
         self._process = subprocess.Popen(
             command,
             stdout=self._log,

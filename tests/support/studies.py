@@ -22,7 +22,8 @@ from ablate.experiment.prepare import Setup, prepare
 from ablate.results import FEATURES, StudyResults
 from ablate.search import make_tables
 from ablate.study.find import find, read
-from ablate.tracking import Reader, Tracker
+from ablate.tracking.reader import Reader
+from ablate.tracking.writer import Tracker
 from tests.support.commands import ablate, command, environment
 
 __all__ = [
