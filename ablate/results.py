@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -66,6 +66,7 @@ class Vocabulary:
 
     labels: Mapping[str, str]  # metric -> how reports write it
     leaking: frozenset[str]  # initialisations that start from training images
+    knobs: Mapping[str, str] = field(default_factory=dict)  # a sampler's own knob -> what it is
 
 
 Importance = dict[str, dict[str, dict[str, float]]]

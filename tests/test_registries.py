@@ -59,6 +59,7 @@ def check(root: Path, rows: list[dict[str, object]]) -> None:
     assert "How many trials" in page
     assert "There are 2 trials." in page
     assert "Brightness" in page
+    assert "share of the last slope" in page
     assert "(higher is better)" in page
 
 

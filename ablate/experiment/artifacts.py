@@ -25,6 +25,7 @@ from ablate.results import (
     TRAJECTORY,
     VOCABULARY,
 )
+from ablate.samplers.registry import SAMPLERS
 from ablate.tracking.study_run import StudyRun, open_study
 from ablate.tracking.writer import Tracker
 
@@ -39,6 +40,7 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
     vocabulary = {
         "labels": {name: metric.label for name, metric in METRICS.items()},
         "leaking": [name for name, init in INITS.items() if init.leaks_data],
+        "knobs": {knob.name: knob.about for each in SAMPLERS.values() for knob in each.own},
     }
     documents = {
         STUDY: study.model_dump(mode="json"),

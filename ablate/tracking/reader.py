@@ -120,7 +120,8 @@ class Reader:
             document = self._document(run_id, VOCABULARY)
         except FileNotFoundError:
             return OLD_VOCABULARY
-        return Vocabulary(document["labels"], frozenset(document["leaking"]))
+        knobs = document.get("knobs", {})
+        return Vocabulary(document["labels"], frozenset(document["leaking"]), knobs)
 
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
