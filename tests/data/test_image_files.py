@@ -37,10 +37,10 @@ def save(folder: Path, images: Tensor, suffix: str = ".png") -> Path:
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, channels: int) -> None:
     images = pictures(channels=channels)
     (tmp_path / "notes.txt").write_text("no image")
-    told: list[tuple[int, int]] = []
-    found = read_images(save(tmp_path, images), lambda *news: told.append(news))
+    reported: list[tuple[int, int]] = []
+    found = read_images(save(tmp_path, images), lambda *counts: reported.append(counts))
     assert torch.equal(found, images)
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert reported == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("layout", ["N×C×H×W", "N×H×W×C", "N×H×W", "floats"])

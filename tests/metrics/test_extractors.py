@@ -15,12 +15,12 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset, Images
 from ablate.data.registry import ClassifierRecipe
-from ablate.metrics.extractors import extractor as extractors
 from ablate.metrics.extractors.extractor import (
     Extractor,
     extract,
     find_extractor,
     load_extractor,
+    normalised,
     save_extractor,
     shipped_path,
 )
@@ -40,67 +40,64 @@ from tests.support.beds import generator
 SMALL = ClassifierRecipe((8, 16), patch=1, epochs=2, batch=64)
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Extractor:
-    return load_extractor(shipped_path("digits"))
-
-
 # --- the shipped one ----------------------------------------------------------------------------
 
 
-def test_shipped_extractor_is_as_accurate_as_it_says(shipped: Extractor, digits: Dataset) -> None:
-    assert shipped.card["dataset"] == "digits"
-    assert shipped.card["dataset_hash"] == digits.hash()
-    assert isinstance(shipped.net, Classifier)
-    found = accuracy(shipped.net, digits.heldout)
+def test_shipped_extractor_is_as_accurate_as_it_says(extractor: Extractor, digits: Dataset) -> None:
+    assert extractor.card["dataset"] == "digits"
+    assert extractor.card["dataset_hash"] == digits.hash()
+    assert isinstance(extractor.net, Classifier)
+    found = accuracy(extractor.net, digits.heldout)
     assert found >= 0.99
     # float rounding on another machine may tip one image of the 359
-    assert found == pytest.approx(shipped.card["accuracy"], abs=1.5 / 359)
+    assert found == pytest.approx(extractor.card["accuracy"], abs=1.5 / 359)
 
 
-def test_shipped_features_are_standardised(shipped: Extractor, digits: Dataset) -> None:
+def test_shipped_features_are_standardised(extractor: Extractor, digits: Dataset) -> None:
     """Mean 0 and spread 1 over the training images, all 192: float32 sums of 1,438 values."""
-    features = extract(shipped, digits.train.pixels).double()
+    features = extract(extractor, digits.train.pixels).double()
     assert features.shape == (1438, 192)
     assert float(features.mean(0).abs().max()) < 1e-4
     assert float((features.std(0) - 1).abs().max()) < 1e-4
 
 
-def test_features_do_not_depend_on_the_batch(shipped: Extractor, digits: Dataset) -> None:
+def test_features_do_not_depend_on_the_batch(extractor: Extractor, digits: Dataset) -> None:
     """Other kernels, other rounding: 1e-5 of features of spread 1. Sample i stays sample i."""
     pixels = digits.heldout.pixels[:50]
-    together = extract(shipped, pixels)
-    one_by_one = torch.cat([extract(shipped, image[None]) for image in pixels])
+    together = extract(extractor, pixels)
+    one_by_one = torch.cat([extract(extractor, image[None]) for image in pixels])
     torch.testing.assert_close(one_by_one, together, rtol=0, atol=1e-5)
-    sevens = extract(shipped._replace(batch=7), pixels)
+    sevens = extract(extractor._replace(batch=7), pixels)
     torch.testing.assert_close(sevens, together, rtol=0, atol=1e-5)
     order = torch.randperm(50, generator=generator(1))
-    torch.testing.assert_close(extract(shipped, pixels[order]), together[order], rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        extract(extractor, pixels[order]), together[order], rtol=0, atol=1e-5
+    )
 
 
-def test_features_are_of_the_frozen_network(shipped: Extractor, digits: Dataset) -> None:
+def test_features_are_of_the_frozen_network(extractor: Extractor, digits: Dataset) -> None:
     """Batch statistics must not move while measuring."""
-    before = {name: value.clone() for name, value in shipped.net.state_dict().items()}
-    features = extract(shipped, digits.heldout.pixels[:300])
+    before = {name: value.clone() for name, value in extractor.net.state_dict().items()}
+    features = extract(extractor, digits.heldout.pixels[:300])
     assert not features.requires_grad
     assert features.dtype == torch.float32
-    assert all(torch.equal(before[name], v) for name, v in shipped.net.state_dict().items())
+    assert all(torch.equal(before[name], v) for name, v in extractor.net.state_dict().items())
 
 
-def test_features_tell_real_images_from_others(shipped: Extractor, digits: Dataset) -> None:
+def test_features_tell_real_images_from_others(extractor: Extractor, digits: Dataset) -> None:
     """Held-out digits are nearer to the training ones than these are upside down, or with rows
     exchanged, by a wide margin: without that KID and FID would measure nothing."""
-    reference, pixels = extract(shipped, digits.train.pixels), digits.heldout.pixels
+    reference, pixels = extract(extractor, digits.train.pixels), digits.heldout.pixels
 
     def distance(images: Tensor) -> float:
-        return features_to_kid(extract(shipped, images), reference).value
+        return features_to_kid(extract(extractor, images), reference).value
 
     assert distance(pixels.flip(2)) > 20 * abs(distance(pixels))
     assert distance(pixels[:, :, [1, 0, 3, 2, 5, 4, 7, 6]]) > 20 * abs(distance(pixels))
 
 
 def test_shipped_bundle_holds_the_features_of_its_dataset(
-    shipped: Extractor, digits: Dataset
+    extractor: Extractor, digits: Dataset
 ) -> None:
     """Of every image once, in whatever order: distances do not depend on it.
 
@@ -109,9 +106,9 @@ def test_shipped_bundle_holds_the_features_of_its_dataset(
     """
     bundle = bundles.read(bundles.find("digits", Workspace(Path())))
     assert bundle.card.dataset_hash == digits.hash()
-    assert bundle.card.extractor == shipped.hash
+    assert bundle.card.extractor == extractor.hash
     for split, images in (("train", digits.train), ("heldout", digits.heldout)):
-        stored, expected = bundle.features[split], extract(shipped, images.pixels)
+        stored, expected = bundle.features[split], extract(extractor, images.pixels)
         nearest = torch.cdist(stored, expected).argmin(1)
         assert torch.equal(nearest.sort().values, torch.arange(len(expected)))
         torch.testing.assert_close(stored, expected[nearest], rtol=2**-11, atol=1.1e-5)
@@ -160,13 +157,13 @@ def test_a_missing_extractor_is_refused_with_the_remedy(tmp_path: Path) -> None:
 
 
 def test_ones_own_extractor_comes_first_unless_another_is_wanted(
-    tmp_path: Path, shipped: Extractor
+    tmp_path: Path, extractor: Extractor
 ) -> None:
     ours = shipped_path("digits")
     assert find_extractor("digits", tmp_path).hash == file_hash(ours)
     own = tmp_path / "digits-features.safetensors"
-    assert isinstance(shipped.net, Classifier)
-    save_extractor(own, shipped.net, shipped.card | {"command": "made up"})
+    assert isinstance(extractor.net, Classifier)
+    save_extractor(own, extractor.net, extractor.card | {"command": "made up"})
     assert find_extractor("digits", tmp_path).hash == file_hash(own) != file_hash(ours)
     assert find_extractor("digits", tmp_path, file_hash(ours)).hash == file_hash(ours)
     with pytest.raises(UserError, match=r"made by extractor beef; .* is "):
@@ -293,7 +290,7 @@ def test_accuracy_counts_right_answers(digits: Dataset) -> None:
     net = small()
     pixels = digits.heldout.pixels[:300]
     with torch.no_grad():
-        answers = net(extractors.normalised(pixels)).argmax(1)
+        answers = net(normalised(pixels)).argmax(1)
     assert accuracy(net, Images(pixels, answers)) == 1
     spoilt = torch.where(torch.arange(300) < 100, (answers + 1) % 4, answers)
     assert accuracy(net, Images(pixels, spoilt)) == pytest.approx(2 / 3)

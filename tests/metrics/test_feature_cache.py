@@ -16,7 +16,7 @@ from ablate.data.datasets import Dataset
 from ablate.metrics import coverage, fid
 from ablate.metrics import feature_cache as cache
 from ablate.metrics.coverage import reference_radii
-from ablate.metrics.extractors.extractor import Extractor, extract, load_extractor, shipped_path
+from ablate.metrics.extractors.extractor import Extractor, extract
 from ablate.metrics.feature_cache import (
     address_of,
     cached_features,
@@ -26,11 +26,6 @@ from ablate.metrics.feature_cache import (
 from ablate.metrics.fid import reference_statistics
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, measure
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return load_extractor(shipped_path("digits"))
 
 
 @pytest.fixture(autouse=True)
@@ -142,14 +137,14 @@ from pathlib import Path
 
 import torch
 
-from ablate.data.datasets import load
+from ablate.data.datasets import Dataset, Images
 from ablate.metrics.extractors.extractor import load_extractor, shipped_path
-from ablate.metrics import coverage, fid
 from ablate.metrics import feature_cache as cache
 
 torch.set_num_threads(1)
 cache.PIECE = 200
-extractor, folder, fatal = load_extractor(shipped_path("digits")), Path(sys.argv[1]), sys.argv[2]
+folder, images, fatal = Path(sys.argv[1]), Images(*torch.load(sys.argv[2])), sys.argv[3]
+extractor = load_extractor(shipped_path("digits"))
 
 
 def prepare(pixels):
@@ -165,20 +160,24 @@ def die(tensors, path):
 if fatal == "die":
     cache.save_file = die
 watched = extractor._replace(prepare=prepare, batch=10_000)
-found = cache.cached_features(load("digits"), "train", watched, folder)
+found = cache.cached_features(Dataset("digits", images, images, ""), "train", watched, folder)
 print("sum", float(found.double().sum()))
 """
 
 
-def worker(folder: Path, fatal: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WORKER, str(folder), fatal]
+def worker(folder: Path, images: Path, fatal: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER, str(folder), str(images), fatal]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
 
 
-def test_processes_share_the_work_and_a_kill_spoils_nothing(tmp_path: Path) -> None:
-    killed = worker(tmp_path, "die")
+def test_processes_share_the_work_and_a_kill_spoils_nothing(
+    digits: Dataset, tmp_path: Path
+) -> None:
+    images = tmp_path / "images.pt"  # quicker to load than scikit-learn
+    torch.save(list(digits.train), images)
+    killed = worker(tmp_path, images, "die")
     assert killed.wait() == -signal.SIGKILL
-    together = [worker(tmp_path) for _ in range(2)]
+    together = [worker(tmp_path, images) for _ in range(2)]
     lines = [process.communicate()[0].split("\n") for process in together]
     assert [process.returncode for process in together] == [0, 0]
     computed = [line for out in lines for line in out if line.isdigit()]

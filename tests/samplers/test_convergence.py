@@ -1,7 +1,8 @@
-"""Samplers with the exact denoiser against the law they are to reach.
+"""Samplers with the exact denoiser, against the law that they should reach.
 
-Error has two parts: of the sample, bounded by `wasserstein_limit`; of the discretisation, measured
-by running every sampler on a grid and on its refinement with the same Brownian path.
+The error has two parts: that of the sample, bounded by `wasserstein_limit`, and that of the
+discretisation, measured by running a sampler on a grid and on its refinement with the same Brownian
+path.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def test_every_process_recovers_the_law(name: str, process: Process) -> None:
 
 
 def test_a_forgotten_shift_would_show() -> None:
-    """The tests above can tell: with the shift at the start only, the same run fails."""
+    """The tests above would notice: with the shift at the start only, the same run fails."""
     oracle, process = two_modes(), GBM(0.8, mu=0.9)
     levels = plan(process, geometric(process, 2 * LEVELS, S_MIN))
     blind = [levels[0], *(step._replace(shift=0.0, shift_next=0.0) for step in levels[1:])]

@@ -88,7 +88,7 @@ def test_slope_is_the_declared_order(sampler: Sampler) -> None:
     slope = math.log(coarse.value / fine.value, 4)
     noise = math.hypot(coarse.noise / coarse.value, fine.noise / fine.value) / math.log(4)
     tolerance = LOG_RATIO / 64 + 4 * noise
-    assert tolerance < 0.25  # an order is told from the next
+    assert tolerance < 0.25  # so that orders are distinguished
     assert slope == pytest.approx(sampler.order, abs=tolerance)
     if sampler.order == 0:
         assert abs(fine.value) > 0.1  # f lies in [0, 1]

@@ -1,4 +1,4 @@
-"""Test beds of the maths layer: laws known in closed form, and how far a sample is from them."""
+"""Laws in closed form on which the maths is tested, and how far a sample is from them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def wasserstein(oracle: LogNormalMixture, y: Tensor) -> float:
 
 @cache
 def wasserstein_limit(oracle: LogNormalMixture, count: int) -> float:
-    """What W1 of `count` exact draws stays below, but for 4 standard deviations.
+    """A bound on W1 of `count` exact draws: its mean and 4 standard deviations at most.
 
     Its mean is at most ∫√(F (1 - F)/n) dy (Jensen), its standard deviation at most sd(y)/√n
     (Efron-Stein: replacing one draw by y' moves W1 by at most |y - y'|/n).

@@ -1,4 +1,4 @@
-"""The FID Inception's weights as torch-fidelity looks for them, without its download."""
+"""The FID Inception's weights in the file that torch-fidelity would download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ablate.metrics.extractors.inception import PARTS, STATE_DICT, _published, n
 
 
 def publish_for_torch_fidelity(folder: Path) -> Path:
-    """Write our copy under their names; what only logits need stays as it was initialised."""
+    """Write our weights under their names; layers for logits keep their initial values."""
     fidelity = import_module("torch_fidelity.feature_extractor_inceptionv3")
     weights = _published()
     theirs = {
