@@ -1,4 +1,4 @@
-"""Files that are whole or not there, even when the writer is killed."""
+"""Files are written whole or not at all, even if the writer is killed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def test_two_writers_do_not_share_a_scratch_file(path: Path) -> None:
         assert first != second
         first.write_bytes(OLD)
         second.write_bytes(NEW)
-    assert path.read_bytes() == OLD  # the inner block ends first; the outer one has the last word
+    assert (
+        path.read_bytes() == OLD
+    )  # the inner block ends first, so the outer one replaces its file
     assert beside(path) == ["file.bin"]
 
 
@@ -103,7 +105,7 @@ def test_a_killed_writer_leaves_the_old_content(path: Path) -> None:
         writer.kill()
         assert writer.wait(30) == -signal.SIGKILL
     assert path.read_bytes() == OLD
-    # what a kill leaves is hidden, and in nobody's way: the next writer has a name of its own
+    # the scratch file of a killed writer is hidden and unused: the next writer makes another
     assert all(name == "file.bin" or name.startswith(".file.bin.") for name in beside(path))
     with whole_file(path) as scratch:
         scratch.write_bytes(NEW)

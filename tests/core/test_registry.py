@@ -39,7 +39,7 @@ def shapes() -> Registry[Shape]:
 
 @pytest.fixture(autouse=True)
 def points(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Name -> reference of the entry points that are installed; fill it in."""
+    """The installed entry points, name -> reference; tests add to it."""
     installed: dict[str, str] = {}
 
     def entry_points(group: str) -> list[EntryPoint]:
@@ -52,7 +52,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Another package's module, which nobody has imported yet."""
+    """A module of another package that is not imported yet."""
     path = tmp_path / f"{MODULE}.py"
     path.write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -140,7 +140,7 @@ def refusal(shapes: Registry[Shape], name: str) -> str:
 def test_a_broken_import_is_one_line(
     shapes: Registry[Shape], points: dict[str, str], package: Path
 ) -> None:
-    """Whatever the module raises; the other names still work."""
+    """The module may raise anything; the other names still work."""
     package.write_text("raise RuntimeError('no licence\\nfound')")
     points |= {"square": f"{MODULE}:SQUARE", "circle": "no_such_package.shapes:CIRCLE"}
     assert refusal(shapes, "square") == (
@@ -167,7 +167,7 @@ def test_a_wrong_type_or_name_is_one_line(
     points["square"] = f"{MODULE}:{attribute}"
     expected = f"shape 'square': {MODULE}:{attribute} is not a Shape of that name"
     assert refusal(shapes, "square") == expected
-    assert refusal(shapes, "square") == expected  # it is not taken in by the first look
+    assert refusal(shapes, "square") == expected  # it is not registered by the first attempt
 
 
 # --- references ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Datasets: the shipped digits as they must be, and the readers on small files made here."""
+"""Datasets: the digits, with their pinned hash, and the readers on small files made here."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_digits_are_split_one_in_five(digits: Dataset) -> None:
 
 
 def test_digits_splits_are_disjoint_and_complete(digits: Dataset) -> None:
-    """Every fifth is held out: put back in their places, the two are the 1,797 in order."""
+    """Every fifth is held out: merged again, the two splits are the 1,797 digits in order."""
     from sklearn.datasets import load_digits
 
     raw = load_digits()
@@ -242,7 +242,7 @@ def test_damaged_cifar_batch_is_refused(folder: Path, damage: str) -> None:
 
 
 def test_labels_of_another_split_are_refused(folder: Path) -> None:
-    """Seven images and five labels would pair up wrongly, and without a word."""
+    """Seven images and five labels would be paired wrongly without a message."""
     raw = folder / "MNIST" / "raw"
     write_split(raw, "train", 7, 1)
     write_split(raw, "t10k", 5, 3)

@@ -1,4 +1,4 @@
-"""Images from folders and files: what is read, and the one line for everything that is not."""
+"""Images from folders and files, and one-line errors for everything that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids of noise levels, and the plan a sampler walks."""
+"""Grids of noise levels, and the plan of a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Starts, and the moments they rest on, against closed forms of synthetic data.
+"""Starts, and the moments they use, against closed forms of synthetic data.
 
 A start is affine in z, so its law is read off exactly: z = 0 gives the mean, the unit vectors the
-columns of a root of the covariance. No sampling error enters but where classes are drawn.
+columns of a root of the covariance. There is a sampling error only where classes are drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The three score-matching losses against each other on log-normal data, where all is closed form.
 
 Every tolerance is 4 standard errors over independent blocks, and every standard error is first
-shown to be small against what is measured: a test that noise could pass proves nothing.
+shown to be small against the measured value: a test that noise could pass proves nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def data() -> torch.Tensor:
 @every_model
 @pytest.mark.parametrize("s", [0.3, 0.8])
 def test_mdsm_is_mesm_and_a_constant(model: Model, s: float) -> None:
-    """M-DSM - M-ESM = d/2 (1/s² - 1/(s² + v)), whatever the model."""
+    """M-DSM - M-ESM = d/2 (1/s² - 1/(s² + v)), for every model."""
     y_0 = data()
     y = y_0 + s * normal((COUNT, D), 2)
     truth, guess = ORACLE.log_score(y, s) - 1, model(y, s)

@@ -1,4 +1,4 @@
-"""What several tests of metrics share: the shipped extractor, and small pieces of work."""
+"""Fixtures of the tests of metrics: the shipped extractor, and sizes of pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def extractor() -> Extractor:
 
 @pytest.fixture(params=[3, 7, 1000], ids="pieces of {}".format)
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many rows at a time: fewer than there are, not a divisor of them, and more."""
+    """Rows per piece: fewer than there are, not a divisor of their number, and more."""
     rows: int = request.param
     for module in (neighbours, coverage):
         monkeypatch.setattr(module, "PIECE", rows)

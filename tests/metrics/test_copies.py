@@ -15,7 +15,7 @@ SIZE = (3, 6, 6)
 
 
 def images(count: int, seed: int) -> Tensor:
-    """Structured: few directions and a little of all, as images are."""
+    """Images with most of their variance in few directions, [count, *SIZE]."""
     low = normal((count, 12), seed) @ normal((12, 108), 99)
     return (low + 0.5 * normal((count, 108), seed + 1)).float().view(count, *SIZE)
 
@@ -110,7 +110,7 @@ def test_neighbours_come_in_order_and_are_true() -> None:
 
 
 def test_errors_are_those_of_a_share_and_of_two_samples() -> None:
-    """A share p of n has the error √(p (1 - p)/(n - 1)), P(a < b) DeLong's, by his sums."""
+    """A share p of n has the error √(p (1 - p)/(n - 1)), P(a < b) that of DeLong's formula."""
     found = look(FRESH)
     measured = found.measured()
     share = found.authentic.value

@@ -40,8 +40,8 @@ def test_coverage_by_its_definitions(piece: int, k: int) -> None:
 
 
 def test_what_they_show() -> None:
-    """Real images themselves have all; one mode of two has precision and half the recall; noise
-    far away has nothing."""
+    """Samples of the same law score high in all; samples of one mode of two have precision and half
+    the recall; noise far away has none."""
     two = torch.cat([normal((150, 4), 7), normal((150, 4), 8) + 20])
     again = torch.cat([normal((150, 4), 9), normal((150, 4), 10) + 20])
     whole = means(again, two)

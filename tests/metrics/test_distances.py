@@ -26,7 +26,7 @@ def test_distances_do_not_depend_on_order_or_batch() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_distances_are_computed_in_float64(dtype: torch.dtype) -> None:
-    """Features stored short are first made long: no sum is taken in their own precision."""
+    """Features in short formats are converted first: no sum is taken in their precision."""
     a, b = features(60, 12, 41).to(dtype), features(60, 12, 43).to(dtype)
     assert features_to_kid(a, b).estimate == features_to_kid(a.double(), b.double()).estimate
     assert within(a).pairs == within(a.double()).pairs

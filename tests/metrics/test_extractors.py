@@ -1,4 +1,4 @@
-"""Feature extractors: the shipped one as stated, its files, and how one is trained."""
+"""Feature extractors: the shipped one, their files and their training."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_features_tell_real_images_from_others(extractor: Extractor, digits: Dat
 def test_shipped_bundle_holds_the_features_of_its_dataset(
     extractor: Extractor, digits: Dataset
 ) -> None:
-    """Of every image once, in whatever order: distances do not depend on it.
+    """Every image occurs once, in any order: distances do not depend on it.
 
     float16 keeps 11 bits, so 2⁻¹¹ of each; features below 6e-5 are subnormal, off by 6e-8. The
     1e-5 is the bound on what another machine's convolutions may change.
@@ -234,7 +234,7 @@ def test_training_learns_and_standardises(trained: TrainedClassifier, digits: Da
 
 
 def test_training_is_a_function_of_its_seed(trained: TrainedClassifier, digits: Dataset) -> None:
-    """Not of the global generator, which it leaves alone."""
+    """It does not use or change the global generator."""
     before = torch.get_rng_state()
     again = train_classifier(digits, SMALL)
     assert torch.equal(before, torch.get_rng_state())
@@ -274,7 +274,7 @@ def test_shifts_move_by_a_pixel_at_most_and_repeat_the_edge() -> None:
 
 
 def test_pooled_features_are_every_layers_means() -> None:
-    """Of all layers, not only the last: 2 (4 + 8); the last 8 are what the head sees."""
+    """Means of all layers, not only the last: 2 (4 + 8); the head uses the last 8."""
     net = small()
     image = torch.rand(3, 1, 7, 5, generator=generator(6))
     with torch.no_grad():
@@ -286,7 +286,7 @@ def test_pooled_features_are_every_layers_means() -> None:
 
 
 def test_accuracy_counts_right_answers(digits: Dataset) -> None:
-    """Labels set to the network's own answers, then a third of them spoilt."""
+    """Labels are the network's answers, of which a third is then changed."""
     net = small()
     pixels = digits.heldout.pixels[:300]
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The cache of a split's features: once computed, safe among processes, whole after a kill."""
+"""The cache of features: computed once, safe among processes, intact after a kill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counting(extractor: Extractor) -> tuple[Extractor, list[int]]:
-    """The extractor, and a list of how many images each call got."""
+    """The extractor, and a list of the number of images of each call."""
     calls: list[int] = []
 
     def prepare(pixels: torch.Tensor) -> torch.Tensor:
@@ -79,7 +79,7 @@ def test_statistics_are_computed_once_for_all_processes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A second reference reads what the first one left: the same bits, and nothing is computed."""
+    """A second reference reads the statistics of the first: the same bits, nothing computed."""
     features = cached_features(digits, "test", extractor, tmp_path)
     folder = tmp_path / address_of(digits, "test", extractor).key
     protocol = Protocol("digits", "0", "none", True, "digits/test", "0", len(features), 100)

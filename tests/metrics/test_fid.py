@@ -120,8 +120,8 @@ def moved(a: Statistics, x: Tensor, step: float) -> Statistics:
 def test_influence_on_fid_is_its_derivative(count: int) -> None:
     """By central differences, step h = 1e-3: their error is h² of the third derivative (that of a
     root, some 1e2 where a slope is 10), and rounding's 1e-8 in the root of a zero eigenvalue over
-    2 h: both below 1e-3 of the largest slope. With fewer samples than features C_a has room to move
-    where the samples are, and that is where they move it."""
+    2 h: both below 1e-3 of the largest slope. With fewer samples than features C_a is singular, and
+    samples change it only in the directions that they span."""
     samples, reference = features(count, 12, 5).double(), features(60, 12, 7).double()
     a, b = features_to_statistics(samples), features_to_statistics(reference)
     found = measure_fid(samples, reference, b)
@@ -143,7 +143,7 @@ def test_influence_on_fid_is_its_derivative(count: int) -> None:
 
 @pytest.mark.parametrize(("count", "width"), [(200, 16), (60, 96)])
 def test_fids_standard_error_is_its_spread(count: int, width: int) -> None:
-    """Of 100 repetitions: a variance has an error of √(2/99) = 14 %, four of them either way."""
+    """A variance over 100 repetitions has an error of √(2/99) = 14 %; four of them are allowed."""
     mixing = normal((width, width), 3) / width**0.5
     values, squares = [], []
     for seed in range(100):

@@ -26,8 +26,8 @@ def infinity_of(
 def test_fid_infinity_is_unbiased_where_fid_is_not(shift: float) -> None:
     """Over 40 repetitions its mean is within four standard errors of the truth, plain FID's is
     more than ten away; and two of its own standard errors cover the truth 9 times of 10 at least
-    (95 % expected of an honest bar, of which 40 trials fall below 36 in 5 cases of 100; ours are
-    on the safe side)."""
+    (95 % is expected of a correct error; then 40 trials fall below 36 in 5 cases of 100, and ours
+    are rather too large)."""
     found, plain = zip(*(infinity_of(shift, seed) for seed in range(40)), strict=True)
     values = torch.tensor([each.value for each in found], dtype=torch.float64)
     error = float(values.std() / len(values) ** 0.5)
@@ -38,7 +38,7 @@ def test_fid_infinity_is_unbiased_where_fid_is_not(shift: float) -> None:
 
 
 def test_fid_infinity_does_not_mind_the_order_of_classes() -> None:
-    """Two classes in turn: every second image is of one class, and so would a half be."""
+    """Two classes alternate: without a shuffle each half would be one class."""
     a, b = (normal((800, 4), seed) + 10 * (torch.arange(800) % 2)[:, None] for seed in (1, 2))
     found = measure_fid_infinity(a, b).estimate
     assert abs(found.value) < 4 * found.error

@@ -52,7 +52,7 @@ def weights() -> Weights:
 
 @pytest.fixture
 def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """As on a machine that has neither source; the folder where torch keeps downloads."""
+    """A machine without either source of weights; yields the folder of torch's downloads."""
     monkeypatch.setattr(inceptions, "SCRIPT", ("no_such_package", "none.pt"))
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     inceptions._net.cache_clear()
@@ -89,7 +89,7 @@ def test_the_weights_are_the_published_ones(weights: Weights) -> None:
 
 @reference
 def test_features_are_those_of_the_original(weights: Weights) -> None:
-    """At 299 pixels no resize is in the way."""
+    """At 299 pixels, so that nothing is resized."""
     images = pixels(3, 3, 299)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -54,7 +54,7 @@ def test_kid_agrees_with_torchmetrics() -> None:
 def test_kid_is_unbiased() -> None:
     """Generator = data, 200 times over, small and unequal sets: the mean is zero.
 
-    Also the check of the check: with the diagonal left in (the biased form) the mean is far off.
+    The test can fail: with the diagonal (the biased form) the mean would be far off.
     """
     sets = [(normal((20, 8), 2 * i), normal((30, 8), 2 * i + 1)) for i in range(200)]
     values = torch.tensor([features_to_kid(a, b).value for a, b in sets]).double()
@@ -100,7 +100,7 @@ def test_kid_of_one_whole_subset_is_kid() -> None:
 
 
 def test_pairs_alone_explain_nothing_of_a_constant_kernel() -> None:
-    """Ten images that are all one have no variance; nor does it change with what all share."""
+    """Ten equal images have no variance; for others it is the sum over pairs, written out."""
     assert within(torch.ones(10, 4)).pairs < 1e-12
     few = 0.5 + 0.2 * normal((20, 64), 1)
     k = (few @ few.T / 64 + 1) ** 3

@@ -24,7 +24,7 @@ def test_every_field_counts(field: str) -> None:
 
 
 def test_equal_protocols_are_let_through_and_the_hash_is_pinned() -> None:
-    """The hash stands in MLflow beside old numbers: it must not change from version to version."""
+    """MLflow holds the hash beside old numbers, so it must not change between versions."""
     require_same(PROTOCOL._asdict(), Protocol(*PROTOCOL)._asdict())
     assert Protocol(*PROTOCOL).hash == PROTOCOL.hash == "270537cd"
 

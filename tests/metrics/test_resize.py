@@ -68,7 +68,7 @@ def test_a_grey_image_stays_grey(kind: str, inputs: int) -> None:
 
 
 def test_they_are_not_the_same() -> None:
-    """Half a pixel between TensorFlow's and the others: what three libraries disagree by."""
+    """TensorFlow's resize is half a pixel off: libraries disagree by this much."""
     x = images(32, 32)
     found = {kind: resized(x, kind, 299) for kind in RESIZES}
     assert float((found["tf1"] - found["antialias"]).abs().mean()) > 5

@@ -78,7 +78,7 @@ def test_reset_forgets(samples: Tensor, reference: Reference, extractor: Extract
 
 
 def _gather(rank: int, folder: str) -> None:
-    """One of two processes: each takes half of the samples, in whole batches of the extractor."""
+    """One of two processes: each adds half of the samples, in whole batches of the extractor."""
     torch.set_num_threads(1)
     store = f"file://{folder}/store"
     torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
