@@ -1,4 +1,4 @@
-"""Faults put in on purpose: kills at random moments, full disks, files that vanish or change."""
+"""Faults on purpose: kills at random moments, full disks, files that vanish or change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sqlite3
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -23,24 +24,24 @@ from ablate.core.signals import shielded
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import run
 from ablate.search.database import cause, passes, patiently
+from tests.support.commands import Command, ablate
 from tests.support.studies import (
     TRIALS,
     Quiet,
-    ablate,
-    command,
-    environment,
+    done_cells,
     make_root,
     results,
+    runs,
     setup_of,
     timeless,
 )
 
 WINDOW = 2.5
-"""Seconds of a life, at most; more while lives get nothing done, as on a machine that is busy."""
+"""Longest life of a process in seconds; longer while none finishes a cell, as on a busy machine."""
 
 
 class Axe:
-    """Starts studies and kills them, at moments that a seed decides."""
+    """Starts studies and kills them at random moments."""
 
     def __init__(self, folder: Path, bundle: Path, seed: int) -> None:
         self._folder, self._bundle, self._random = folder, bundle, random.Random(seed)
@@ -48,31 +49,24 @@ class Axe:
         self._renew()
 
     def _renew(self) -> None:
-        self.root = make_root(self._folder / str(self.studies), self._bundle, trials=TRIALS)
+        folder = self._folder / str(self.studies)  # without databases: kills hit their making, too
+        self.root = make_root(folder, self._bundle, trials=TRIALS, databases=False)
         self.studies += 1
         self._lives = self._done = 0
 
     def life(self) -> bool:
-        """One process, killed within seconds of its first sign of life, or at its end; whether the
-        study is finished. Every other time it has workers; of these either the one who started them
-        is killed, or all at once."""
+        """Run one process, and kill it within seconds of its first write. Returns whether it ended
+        before that. Every other process has workers; then either the parent is killed, or all."""
         self._lives += 1
         workers = ("--workers", "2") if self._lives % 2 else ()
-        process = subprocess.Popen(
-            command(self.root, "study", "tiny", *workers),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-            start_new_session=True,
-        )
+        process = Command(self.root, "study", "tiny", *workers, new_session=True)
         before, begun = self._signs(), time.monotonic()
         while process.poll() is None and self._signs() == before and time.monotonic() < begun + 60:
             time.sleep(0.01)
         end = time.monotonic() + self._random.uniform(0, self._window)
         while process.poll() is None and time.monotonic() < end:
             time.sleep(0.005)
-        done = self._done_cells()
+        done = done_cells(self.root / "mlruns")
         self._window = WINDOW if done > self._done else 1.5 * self._window
         self._done = done
         if process.poll() is not None:
@@ -85,15 +79,12 @@ class Axe:
         return False
 
     def _signs(self) -> int:
-        """Bytes in the databases: they grow as soon as anything is done."""
+        """Bytes in the databases, which grow with every write."""
         total = 0
         for path in (self.root / "mlruns").glob("*.db*"):
             with suppress(FileNotFoundError):  # a journal comes and goes
                 total += path.stat().st_size
         return total
-
-    def _done_cells(self) -> int:
-        return sum("features.npz" in files for _, _, files in os.walk(self.root / "mlruns"))
 
     def finish(self) -> None:
         ablate(self.root, "study", "tiny")
@@ -103,16 +94,14 @@ class Axe:
 
 
 def assert_whole(root: Path, whole: Path) -> None:
-    """The same trials and the same bits; every cell once; nothing left RUNNING anywhere."""
+    """The same trials and the same bits as in `whole`, every cell once, nothing left RUNNING."""
     assert timeless(results(root)) == timeless(results(whole))
     workspace = Workspace(root)
-    client = MlflowClient(workspace.tracking_uri)
-    experiment = client.get_experiment_by_name("tiny")
-    found = client.search_runs([experiment.experiment_id], max_results=5000)
-    assert "RUNNING" not in {each.info.status for each in found}
+    all_runs = runs(root)
+    assert "RUNNING" not in {each.info.status for each in all_runs}
     done = Counter(
         (each.data.tags["ablate.trial"], each.data.tags["ablate.seed"])
-        for each in found
+        for each in all_runs
         if each.data.tags["ablate.kind"] == "cell" and each.info.status == "FINISHED"
     )
     assert set(done) == {(str(n), s) for n in range(TRIALS) for s in "01"}
@@ -137,7 +126,7 @@ def test_kills_at_random_moments_leave_no_trace(
     assert_whole(axe.root, whole)
 
 
-# --- what no patience helps ---------------------------------------------------------------------
+# --- errors that waiting does not solve ---------------------------------------------------------
 
 
 def assert_refused(root: Path, *words: str, workers: int = 1) -> None:
@@ -169,15 +158,15 @@ def test_a_bundle_that_breaks_in_mid_study(whole: Path, tiny_bundle: Path, tmp_p
 def test_a_record_that_cannot_be_written(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
 ) -> None:
-    """The disk is full when the third cell's files are to be written: a clear error; once there is
-    room, the same command continues."""
+    """The disk is full when the third cell's files are written: a clear error. Once there is room,
+    the same command continues."""
     setup, workspace = (
         setup_of(make_root(tmp_path, tiny_bundle, trials=TRIALS)),
         Workspace(tmp_path),
     )
     real, times = MlflowClient.log_artifacts, [0]
 
-    def full(*arguments: object) -> None:
+    def full(*arguments: Any) -> None:
         times[0] += 1
         if times[0] >= 3:
             raise OSError(28, "No space left on device")
@@ -191,7 +180,7 @@ def test_a_record_that_cannot_be_written(
     assert_whole(tmp_path, whole)
 
 
-def test_a_tracking_store_that_says_no(
+def test_a_tracking_store_that_refuses(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = setup_of(make_root(tmp_path, tiny_bundle))
@@ -207,7 +196,7 @@ def test_a_tracking_store_that_says_no(
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """To root as well, which only an attribute of the file system keeps out."""
+    """Make a folder read-only, to root as well: that takes an attribute of the file system."""
     if os.geteuid():
         folder.chmod(0o555)
     elif subprocess.run(["chattr", "+i", str(folder)], capture_output=True).returncode:
@@ -222,15 +211,14 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def test_a_read_only_directory(tiny_bundle: Path, tmp_path: Path) -> None:
-    root = make_root(tmp_path, tiny_bundle)
+    root = make_root(tmp_path, tiny_bundle, databases=False)
     with read_only(root):
         assert_refused(root, "mlruns")
         assert_refused(root, "mlruns", workers=2)
 
 
-def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database(tiny_bundle: Path, tmp_path: Path) -> None:
     root = make_root(tmp_path, tiny_bundle)
-    (root / "mlruns").mkdir()
     (root / "mlruns" / "optuna.db").write_text("nothing of the kind, and long enough to be read")
     assert_refused(root, "not a database")
 
@@ -238,11 +226,11 @@ def test_a_database_that_is_none(tiny_bundle: Path, tmp_path: Path) -> None:
 def test_a_database_that_vanishes(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its file is deleted after the first trial: said at once, not written to nowhere."""
+    """Its file is deleted after the first trial: an error at once."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle)), Workspace(tmp_path)
 
     class Vandal(Quiet):
-        def finished(self, number: int, state: str, metrics: object) -> None:
+        def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None:
             super().finished(number, state, metrics)
             (workspace.mlruns / "optuna.db").unlink(missing_ok=True)
 
@@ -252,9 +240,9 @@ def test_a_database_that_vanishes(
     assert watcher.states == [(0, "complete")]
 
 
-def test_a_record_that_is_another(tiny_bundle: Path, tmp_path: Path) -> None:
-    """It was deleted, or the study is given another tracking server's: trials that the search holds
-    finished would be missing for good."""
+def test_a_record_of_another_study(tiny_bundle: Path, tmp_path: Path) -> None:
+    """The record was deleted, or is another server's: trials that the search counts as finished
+    would be missing for good."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle)), Workspace(tmp_path)
     some = setup._replace(study=setup.study.model_copy(update={"trials": 1}))
     run(some, workspace, Quiet())
@@ -288,12 +276,13 @@ def test_a_locked_database_is_waited_for() -> None:
     assert str(cause(locked_error())) == "database is locked"
 
 
-def test_a_shield_does_not_keep_one_waiting_for_a_database() -> None:
-    """Ctrl-C while a database is away: within a shield too, for nothing is being written."""
-    asked = []
+def test_ctrl_c_ends_the_wait_for_a_database_within_a_shield() -> None:
+    """Nothing is being written while a worker waits."""
+    asked: list[int] = []
 
     def away() -> None:
-        asked.append(signal.raise_signal(signal.SIGINT))
+        asked.append(1)
+        signal.raise_signal(signal.SIGINT)
         raise locked_error()
 
     with pytest.raises(KeyboardInterrupt), shielded():
@@ -301,7 +290,7 @@ def test_a_shield_does_not_keep_one_waiting_for_a_database() -> None:
     assert len(asked) == 1
 
 
-def test_passwords_are_hidden_wherever_they_turn_up() -> None:
+def test_passwords_are_hidden_in_all_texts() -> None:
     keep_secret("postgresql://boss:s3%40cret@host/db")
     text = hide_secrets("s3%40cret s3@cret http://me:other@x/y https://x:1/z user:name")
     assert text == "*** *** http://me:***@x/y https://x:1/z user:name"
