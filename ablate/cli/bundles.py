@@ -1,4 +1,4 @@
-"""`ablate bundle`: what bundles are, how they sample, and making them of foreign networks."""
+"""`ablate bundle`: list, show, import and sample bundles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 
 bundle_app = typer.Typer(
-    help="Bundles: trained models with all that a study needs.",
+    help="Bundles: trained models with everything a study needs.",
     epilog="Example: ablate bundle show digits",
     no_args_is_help=True,
 )
@@ -22,18 +22,18 @@ BundleName = Annotated[str, typer.Argument(help="A bundle's name or a .safetenso
 
 @bundle_app.command("list", epilog="Example: ablate bundle list")
 def bundle_list(context: typer.Context) -> None:
-    """List the bundles: those that ship and those trained under this root."""
+    """List the bundles: those of the package and those trained under this root."""
     from ablate.cli.console import print_table
-    from ablate.models.bundle import known, read_card
+    from ablate.models.bundle import available_bundles, read_card
 
-    cards = [read_card(path) for path in known(context.obj).values()]
+    cards = [read_card(path) for path in available_bundles(context.obj).values()]
     rows = [(c.name, "×".join(map(str, c.shape)), f"{c.s_min} to {c.s_max}", c.note) for c in cards]
     print_table(["bundle", "images", "noise levels", "note"], rows)
 
 
 @bundle_app.command("show", epilog="Example: ablate bundle show digits")
 def bundle_show(context: typer.Context, name: BundleName) -> None:
-    """Print what a bundle says of itself, as JSON."""
+    """Print a bundle's card as JSON: its dataset, recipe, noise levels and provenance."""
     from ablate.models.bundle import find, read_card
 
     workspace: Workspace = context.obj
@@ -52,14 +52,16 @@ def bundle_import(
     ],
     out: Annotated[Path, typer.Option(help="Bundle to write.")],
     sigma: Annotated[
-        float | None, typer.Option(min=0, help="If it is told k: s = sigma √(k/N).")
+        float | None, typer.Option(min=0, help="For a network conditioned on k: s = sigma √(k/N).")
     ] = None,
-    n: Annotated[int | None, typer.Option("--N", min=3, help="If it is told k: its N.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--N", min=3, help="For a network conditioned on k: its N.")
+    ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Which of several state dicts in the file.")
+        str | None, typer.Option(help="Key of the state dict, if the file has several.")
     ] = None,
 ) -> None:
-    """Make a bundle of a network that was trained elsewhere. By default it is told log s."""
+    """Make a bundle of a network that was trained elsewhere, by default conditioned on log s."""
     from ablate.data.datasets import load
     from ablate.metrics.extractors.extractor import find_extractor
     from ablate.models.bundle import Steps
@@ -71,10 +73,10 @@ def bundle_import(
         raise UserError("--sigma and --N say together what k meant: give both or neither")
     steps = None if sigma is None or n is None else Steps(sigma=sigma, N=n)
     target = safetensors(out)
-    known = read_recipe(workspace.find_toml(recipe, "train"))
-    load(known.dataset)  # a missing one is told before anything else
-    extractor = find_extractor(known.dataset, workspace.bundles)
-    errors = import_bundle(weights, target.stem, known, extractor, target, steps, key)
+    training = read_recipe(workspace.find_toml(recipe, "train"))
+    load(training.dataset)  # an error if it is missing, before anything else
+    extractor = find_extractor(training.dataset, workspace.bundles)
+    errors = import_bundle(weights, target.stem, training, extractor, target, steps, key)
     for s, error in errors.items():
         print(f"held-out error at s = {s:<5g} {error:.3e}")
     print(target)
@@ -87,7 +89,9 @@ def bundle_sample(
     samples: Annotated[int, typer.Option(min=2)] = 256,
     sigma: Annotated[
         float | None,
-        typer.Option(help="Noise level that sampling starts from. Default: 0.8, if it knows that."),
+        typer.Option(
+            help="Noise level that sampling starts from. Default: 0.8, or the bundle's highest."
+        ),
     ] = None,
     levels: Annotated[int, typer.Option(min=3)] = 10,
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -110,8 +114,8 @@ def bundle_sample(
     with counting_bar(f"sample {name}", calls, "calls") as tick:
         step = iter(range(1, calls + 1))
         where = resolve(device)
-        found = showcase(
+        shown = showcase(
             workspace, name, settings, samples, seed, picture, where, lambda: tick(next(step))
         )
-    print_showcase(found.metrics, found.baselines, found.protocol)
+    print_showcase(shown.metrics, shown.baselines, shown.protocol)
     print(picture)

@@ -91,12 +91,12 @@ def evaluate(
     """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
     from ablate.core.device import resolve
     from ablate.experiment.evaluate import find_features
-    from ablate.models.bundle import known
+    from ablate.models.bundle import available_bundles
 
     workspace, where = context.obj, resolve(device)
     which = together(metric or measured_in_studies())
     network = find_features(extractor, resize, workspace)
-    if source in known(workspace):
+    if source in available_bundles(workspace):
         work = _to_draw(workspace, source, against, samples or 1000, seed, knobs, versus, where)
     else:
         work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,8 @@ from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.models.recipe import Recipe
-    from ablate.training.loop import Options, StepNews
+    from ablate.training.loop import Observer, StepReport
+    from ablate.training.options import Options
 
 
 @app.command(epilog="Example: ablate train digits --minutes 30")
@@ -34,19 +35,22 @@ def train(
     ] = None,
     ema_length: Annotated[
         float | None,
-        typer.Option(help="Length of the averaged weights, as a share of the run (sigma_rel)."),
+        typer.Option(
+            help="Length of the average of the weights, as a share of the run (sigma_rel)."
+        ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Anew, if it is finished.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Train anew if it is finished.")] = False,
 ) -> None:
-    """Train a score model and pack it into a bundle; continues after an interruption.
+    """Train a score model and write it as a bundle; continues after an interruption.
 
     Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
     """
     from ablate.core.device import resolve
     from ablate.data.datasets import load
     from ablate.metrics.extractors.extractor import find_extractor
-    from ablate.training import distributed as parallel
-    from ablate.training.pack import alone, is_done, make_bundle, make_options, read_recipe
+    from ablate.training import distributed
+    from ablate.training.pack import is_done, make_bundle, make_options, read_recipe
+    from ablate.training.pack import locked_training as locked
 
     workspace: Workspace = context.obj
     path = workspace.find_toml(name, "train")
@@ -54,12 +58,12 @@ def train(
     target = safetensors(out or workspace.bundles / f"{name}.safetensors")
     checkpoint = workspace.mlruns / "training" / f"{name}.pt"
     options = make_options(recipe, minutes, start, ema_length, workspace)
-    dataset = load(recipe.dataset)  # a missing one is told before anything else
+    dataset = load(recipe.dataset)  # an error if it is missing, before anything else
     extractor = find_extractor(recipe.dataset, workspace.bundles)
-    with parallel.joined(resolve(device)) as where, alone(checkpoint, name) as first:
-        if parallel.agreed(first and is_done(target, checkpoint, recipe, options, again)):
+    with distributed.process_group(resolve(device)) as where, locked(checkpoint, name) as first:
+        if distributed.from_first(first and is_done(target, checkpoint, recipe, options, again)):
             if first:
-                print(f"finished before: {target}; --again trains it anew")
+                print(f"already finished: {target}; --again trains it anew")
             return
         files = (checkpoint, target, where)
         with _watched(workspace, name, recipe, options, where, first) as watch:
@@ -77,8 +81,8 @@ def train(
 @contextmanager
 def _watched(
     workspace: Workspace, name: str, recipe: Recipe, options: Options, device: str, first: bool
-) -> Iterator[Callable[[StepNews], None] | None]:
-    """A progress bar and a run in MLflow, both in the first of several processes alone."""
+) -> Iterator[Observer | None]:
+    """An observer with a progress bar and a run in MLflow; None in all processes but the first."""
     from ablate.cli.progress import counting_bar
     from ablate.training.mlflow_log import logged
 
@@ -90,9 +94,10 @@ def _watched(
         logged(workspace, name, recipe, options, device) as log,
     ):
 
-        def watch(news: StepNews) -> None:
-            tick(news.step, news.loss, news.steps, f"{news.images_per_second:.0f} images/s")
-            log(news)
+        def watch(report: StepReport) -> None:
+            speed = f"{report.images_per_second:.0f} images/s"
+            tick(report.step, report.loss, report.steps, speed)
+            log(report)
 
         yield watch
 
@@ -113,7 +118,7 @@ def train_features(
     from ablate.training.pack import classifier_recipe, make_extractor
 
     workspace: Workspace = context.obj
-    load(dataset)  # a missing one is told before anything else
+    load(dataset)  # an error if it is missing, before anything else
     epochs = classifier_recipe(dataset, epochs).epochs
     target = safetensors(out or workspace.bundles / f"{dataset}-features.safetensors")
     with counting_bar(f"train-features {dataset}", epochs, "epochs") as tick:

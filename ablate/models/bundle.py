@@ -1,8 +1,8 @@
 """A bundle: everything a study needs besides code, in one safetensors file.
 
-Weights (EMA, float16), the network's arguments, the noise range, the dataset's name, hash and
-moments (the classes' directions as rotations of the shared ones), small-classifier features of
-some of its images (float16), provenance and licence.
+It contains the weights (EMA, float16), the network's arguments, the noise range, the dataset's
+name, hash and moments (the classes' directions as rotations of the shared ones), small-classifier
+features of some of its images (float16), provenance and licence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ZOO = PACKAGE / "zoo"
 
 
 class Steps(BaseModel):
-    """What k meant to a network that was trained on it: s = sigma √(k/N)."""
+    """What k means to a network that is conditioned on it: s = sigma √(k/N)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,7 @@ class Steps(BaseModel):
 
 
 class Card(BaseModel):
-    """What a bundle says of itself."""
+    """The description of a bundle, in its file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,12 +59,14 @@ class Card(BaseModel):
     extractor: str  # hash of the classifier that made the features
     licence: str
     note: str = ""
-    steps: Steps | None = None  # of a network that is told k instead of log s
+    steps: Steps | None = None  # of a network that is conditioned on k instead of log s
     provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
-    content: str | None = None  # hash of the tensors; those that ship were made without
+    content: str | None = None  # hash of the tensors; the shipped bundles have none
 
 
 class Bundle(NamedTuple):
+    """A bundle that was read from its file."""
+
     card: Card
     hash: str  # of the file
     model: Model
@@ -73,6 +75,7 @@ class Bundle(NamedTuple):
 
     @property
     def score_model(self) -> ScoreModel:
+        """The part that sampling needs."""
         return ScoreModel(self.model, self.moments, self.card.shape, self.card.recipe.net.classes)
 
 
@@ -91,6 +94,7 @@ def build_model(
 def write(
     path: Path, card: Card, model: Model, moments: Moments, features: dict[str, Tensor]
 ) -> None:
+    """Write a bundle's file, whole or not at all."""
     tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
     tensors |= {f"everything.{k}": v.float() for k, v in moments.everything._asdict().items()}
     for field in Gaussian._fields:
@@ -98,7 +102,7 @@ def write(
         tensors[f"classes.{field}"] = stacked
     tensors["classes.basis"] = (tensors["classes.basis"] @ tensors["everything.basis"].T).half()
     if moments.everything.tail > 0:
-        # at low noise, where rounding would tell, the tail stands in for every direction
+        # at low noise, where rounding would show, the tail dominates in every direction
         tensors["everything.basis"] = tensors["everything.basis"].half()
     tensors["class_averages"] = moments.class_averages.float()
     tensors |= {f"features.{split}": value.half() for split, value in features.items()}
@@ -109,6 +113,7 @@ def write(
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:
+    """A hash of the names and bytes of tensors."""
     digest = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         digest.update(name.encode())
@@ -117,7 +122,7 @@ def _digest(tensors: dict[str, Tensor]) -> str:
 
 
 def shipped() -> dict[str, Path]:
-    """The bundles that come with the package, by name."""
+    """The files of the bundles that come with the package, by name."""
     return _bundles(ZOO)
 
 
@@ -126,14 +131,14 @@ def _bundles(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in files if not path.stem.endswith("-features")}
 
 
-def known(workspace: Workspace) -> dict[str, Path]:
-    """Bundles by name; those trained under this root come before those that ship."""
+def available_bundles(workspace: Workspace) -> dict[str, Path]:
+    """Files of bundles by name; one trained under this root replaces a shipped one of its name."""
     return shipped() | _bundles(workspace.bundles)
 
 
 def find(name: str, workspace: Workspace) -> Path:
-    """A bundle by name, or a file by path (from the root)."""
-    if name in (named := known(workspace)):
+    """The file of a bundle, by name or by path (from the root)."""
+    if name in (named := available_bundles(workspace)):
         return named[name]
     path = workspace.root / name
     if path.suffix == ".safetensors" and path.is_file():
@@ -149,21 +154,22 @@ def find(name: str, workspace: Workspace) -> Path:
 
 
 def read_card(path: Path) -> Card:
-    """The card alone, without the weights."""
+    """The card of a bundle, without reading the weights."""
     try:
         with safe_open(path, "pt") as file:
             text = (file.metadata() or {}).get("ablate")
         if text is None:
             raise UserError(f"bundle {path}: a safetensors file, but not one of ablate's")
         fields = json.loads(text)
-        if (found := fields.get("format") if isinstance(fields, dict) else None) != FORMAT:
-            raise UserError(f"bundle {path}: format {found}, this version reads {FORMAT}")
+        if (version := fields.get("format") if isinstance(fields, dict) else None) != FORMAT:
+            raise UserError(f"bundle {path}: format {version}, this version reads {FORMAT}")
         return Card.model_validate_json(text)
     except (SafetensorError, OSError, json.JSONDecodeError, ValidationError) as error:
         raise UserError(f"bundle {path}: cannot be read ({first_line(error)})") from None
 
 
 def read(path: Path) -> Bundle:
+    """Read a bundle; an error if its file is damaged."""
     card = read_card(path)
     with safe_open(path, "pt") as file:
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -178,6 +184,7 @@ def read(path: Path) -> Bundle:
 
 
 def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bundle:
+    """The bundle of a file's tensors, in float32."""
     everything = Gaussian(*(tensors[f"everything.{field}"] for field in Gaussian._fields))
     tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
     parts = [tensors[f"classes.{field}"] for field in Gaussian._fields]
@@ -195,4 +202,5 @@ def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bund
 
 
 def file_hash(path: Path) -> str:
+    """The first 16 hexadecimal digits of a file's SHA-256."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The training objectives by name. A new one is one parametrisation and one record here.
+"""Training objectives by name. A new one is one parametrisation and one record here.
 
 An objective decides what the network's output means (its parametrisation, which also has the loss)
 and which noise levels training visits.
@@ -20,10 +20,11 @@ from ablate.diffusion.moments import Gaussian
 from ablate.nets.precondition import AsInPaper, Model, Preconditioned
 
 PAPER_N = 1000
+"""Number of steps N in the paper's training."""
 
 
 class Levels(Protocol):
-    """What a training recipe says of noise levels."""
+    """The fields of a training recipe that decide its noise levels."""
 
     @property
     def batch(self) -> int: ...
@@ -37,7 +38,7 @@ class Levels(Protocol):
 
 @dataclass(frozen=True)
 class TrainingObjective:
-    """What a training minimises.
+    """A loss to minimise, and the noise levels to minimise it at.
 
     inputs: image channels that the network sees for each channel of the images.
     parametrise: `(net, gaussian) -> Model`, the gaussian being that of the log data.

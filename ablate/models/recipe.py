@@ -13,6 +13,8 @@ from ablate.nets.registry import NETWORKS
 
 
 class Recipe(BaseModel):
+    """Everything that decides the weights of a training, but for the dataset's images."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dataset: str
@@ -23,16 +25,22 @@ class Recipe(BaseModel):
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(1.0, gt=0)
     gamma: float = Field(7.0, gt=0)  # of the power-function EMA
-    snapshots: int = Field(0, ge=0)  # of two more averages, for a length chosen after training
-    checkpoint_every: int = Field(0, ge=0)  # so many steps; 0: by the clock
+    snapshots: int = Field(
+        0, ge=0
+    )  # copies of two more averages, for a length chosen after training
+    checkpoint_every: int = Field(0, ge=0)  # steps between checkpoints; 0: by the clock
     seed: int = 0
     s_min: float = Field(0.002, gt=0)
     s_max: float = Field(3.0, gt=0)
-    focus: float = Field(0.0, ge=0, lt=1)  # on the middle of that range; 0: log-uniform
-    flips: bool = False  # images are mirrored, every second one: where left and right are alike
-    rank: int = Field(256, ge=0)  # of the covariance that preconditions and starts; 0 is EDM's
+    focus: float = Field(0.0, ge=0, lt=1)  # on the middle of that range of levels; 0: log-uniform
+    flips: bool = False  # mirror images with probability ½, where left and right are alike
+    rank: int = Field(
+        256, ge=0
+    )  # of the covariance for preconditioning and initialisation; 0: EDM's
     class_rank: int = Field(64, ge=0)
-    label_drop: float = Field(0.1, ge=0, le=1)  # share of labels withheld, if there are classes
+    label_drop: float = Field(
+        0.1, ge=0, le=1
+    )  # share of labels that are dropped, if there are classes
     objective: str = "preconditioned"  # a name of the registry
     optimiser: Literal["muon", "adamw"] = "muon"  # muon: for inner convolutions, AdamW for the rest
     net: Net = Net()
@@ -56,10 +64,14 @@ class Recipe(BaseModel):
         return OBJECTIVES[self.objective].noise_levels(self, generator)
 
     def identity(self) -> str:
-        """As a checkpoint knows it: what was added since and is not used leaves it as it was."""
+        """The recipe as JSON, by which checkpoints are matched.
+
+        Fields that were added later are left out at their defaults, so that older checkpoints
+        still match.
+        """
         later = ("snapshots", "objective", "focus", "flips", "label_drop", "optimiser")
         exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
-        exclude["checkpoint_every"] = True  # changes nothing
+        exclude["checkpoint_every"] = True  # does not change the weights
         of_net = ("kind", "width", "classes", "options")
         exclude["net"] = {name for name in of_net if _is_default(self.net, name)}
         return self.model_dump_json(exclude=exclude)

@@ -1,4 +1,4 @@
-"""What sampling needs of a trained model, wherever it comes from: a bundle or a training."""
+"""The part of a trained model that sampling needs, from a bundle or during training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ablate.nets.precondition import Model
 
 
 class ScoreModel(NamedTuple):
+    """A denoiser with the moments of its data."""
+
     model: Model  # the denoiser D(y, s, labels)
     moments: Moments  # of the log data, float32
     shape: tuple[int, int, int]  # of an image, (C, H, W)
-    classes: int = 0  # labels that the network is given; 0: none
+    classes: int = 0  # number of labels the network is conditioned on; 0: none

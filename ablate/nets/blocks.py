@@ -1,4 +1,4 @@
-"""The parts networks are made of."""
+"""Layers that several networks share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 def zeroed(layer: nn.Conv2d) -> nn.Conv2d:
-    """Start at zero, so that a residual branch begins as the identity."""
+    """The layer with all weights zero, so that a residual branch starts as the identity."""
     nn.init.zeros_(layer.weight)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
@@ -18,11 +18,12 @@ def zeroed(layer: nn.Conv2d) -> nn.Conv2d:
 
 
 def norm(channels: int) -> nn.GroupNorm:
+    """A group norm of 8 groups, or of fewer if 8 does not divide the channels."""
     return nn.GroupNorm(math.gcd(channels, 8), channels)
 
 
 class LevelEmbedding(nn.Module):
-    """log s, [B] -> [B, width]: sines of fixed frequencies, then two layers.
+    """An embedding of log s, [B] -> [B, width]: sines of fixed frequencies, then two layers.
 
     With `classes` a row for each label, [B], is added; label `classes` and None mean no class.
     """
@@ -36,7 +37,7 @@ class LevelEmbedding(nn.Module):
         self.register_buffer("frequencies", torch.logspace(-1, 2, count, base=4.0), False)
         self.layers = nn.Sequential(nn.Linear(2 * count, width), nn.SiLU(), nn.Linear(width, width))
 
-        # one row more than classes: what the network learns where the label was dropped
+        # one row more than classes, for images whose label was dropped
         self.labels = nn.Embedding(classes + 1, width) if classes else None
         if self.labels is not None:
             nn.init.normal_(self.labels.weight, std=0.1)  # about the spread of the level's entries

@@ -1,4 +1,4 @@
-"""Between the paper's step k = 1..N-1 and the log of the noise level, log s.
+"""Conversion between the paper's step k = 1..N-1 and the log of the noise level, log s.
 
 Everything in this package is conditioned on s; a network trained elsewhere may be indexed by k.
 With the paper's constant sigma, s = sigma √(k/N) and k = N (s/sigma)².
@@ -12,7 +12,7 @@ from ablate.diffusion.processes import Process, level
 
 
 def log_level(process: Process, N: int, k: Tensor) -> Tensor:
-    """log s of step k: what to tell a network when training draws k."""
+    """log s of step k, the network's condition when training draws k."""
     return level(process, k / N).log()
 
 
@@ -22,12 +22,12 @@ def step(process: Process, N: int, log_s: Tensor) -> Tensor:
 
 
 class ByStep(nn.Module):
-    """Makes a network `net(image, k)` answer to `(image, log_s)`.
+    """A network of `(image, log_s)` around a network `net(image, k)`.
 
-    process, N: what k meant when it was trained. continuous: pass k as the real number it is, for
-    a network that embeds k by sines; otherwise the nearest whole step, for one with a table.
-    Levels that lie beyond the steps by more than half a step are refused: the network never saw
-    them, and its last row in their place would be a wrong score without a sign of it.
+    process, N: what k meant in its training. continuous: pass k as a real number, for a network
+    that embeds k by sines; otherwise the nearest whole step, for one with a table. Levels that lie
+    beyond the steps by more than half a step are refused: the network never saw them, and using
+    its last row instead would give wrong scores without an error.
     """
 
     def __init__(self, net: nn.Module, process: Process, N: int, continuous: bool = False) -> None:

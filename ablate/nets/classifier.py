@@ -22,8 +22,8 @@ class Classifier(nn.Module):
     """3×3 convolutions, two at each width with a halving between widths, then the mean.
 
     The features are the pooled outputs of all layers, not only of the last, each brought to mean 0
-    and spread 1 over the training images: a good classifier's last layer knows little but the
-    class, so that Gaussian draws from each class would pass for real images.
+    and spread 1 over the training images: a good classifier's last layer separates little but the
+    classes, so Gaussian draws from each class would look like real images.
     """
 
     centre: Tensor
@@ -45,6 +45,7 @@ class Classifier(nn.Module):
 
     @property
     def width(self) -> int:
+        """Number of features."""
         return len(self.centre)
 
     def pooled(self, image: Tensor) -> Tensor:
@@ -57,6 +58,7 @@ class Classifier(nn.Module):
         return torch.cat(means, 1)
 
     def features(self, image: Tensor) -> Tensor:
+        """Images in [-1, 1], [B, C, H, W] -> standardised features, [B, width]."""
         return (self.pooled(image) - self.centre) / self.spread
 
     def forward(self, image: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Net(BaseModel):
-    """Which network, and its arguments. Each kind reads its own and ignores the others'."""
+    """A kind of network and its arguments. Each kind reads its own and ignores the others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -18,5 +18,5 @@ class Net(BaseModel):
     patch: int = Field(1, ge=1)  # compact
     dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
     width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
-    classes: int = Field(0, ge=0)  # labels that the network is given; 0: none
+    classes: int = Field(0, ge=0)  # number of labels to condition on; 0: none
     options: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of other kinds

@@ -4,10 +4,10 @@ The paper names "NCSNDeeper" with dilated convolutions, five stages of residual 
 conditional refine blocks and conditional normalisation, and cites Song & Ermon 2019
 (arXiv:1907.05600). That is `NCSNdeeper` of github.com/ermongroup/ncsnv2 (models/ncsn.py): the
 `CondRefineNetDeeperDilated` of github.com/ermongroup/ncsn with InstanceNorm++, and it is what the
-paper's own code trains, with width 128 and ELU. It is not NCSNv2Deeper, whose norms know no level.
-Written anew from the description; a linear layer on an embedding of log s stands in the place of
-the published tables, one row of scales and shifts for each of N steps (the "classes" which the
-paper says its norms are conditioned on are these steps).
+paper's own code trains, with width 128 and ELU. It is not NCSNv2Deeper, whose norms are
+unconditional. Written anew from the description. A linear layer on an embedding of log s replaces
+the published tables, which have one row of scales and shifts for each of N steps (the "classes"
+which the paper says its norms are conditioned on are these steps).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class InstanceNorm(nn.Module):
     scale ∘ ((h - mean) / spread + alpha ∘ (mean - m) / v) + shift
 
     mean and spread are each channel's over the pixels, m and v those of the means over the
-    channels: a plain instance norm forgets the means, and with them the image's brightness.
+    channels: a plain instance norm removes the means, and with them the image's brightness.
     """
 
     def __init__(self, channels: int, embedding: int) -> None:

@@ -9,17 +9,20 @@ from ablate.diffusion.losses import mdsm_each, preconditioned_each
 from ablate.diffusion.moments import Gaussian
 
 
-def _called(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
-    """In the layout convolutions like; a network that is told no labels need not take any."""
-    told = () if labels is None else (labels,)
-    out: Tensor = net(image.contiguous(memory_format=torch.channels_last), log_s, *told)
+def _evaluated(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
+    """The network's output, in the layout that convolutions are fastest in.
+
+    Labels are passed only if there are any, so that a network need not accept them.
+    """
+    condition = () if labels is None else (labels,)
+    out: Tensor = net(image.contiguous(memory_format=torch.channels_last), log_s, *condition)
     return out
 
 
 class Model(nn.Module):
     """A denoiser D(y, s, labels) around a network `net`: y is [B, C, H, W], s and labels are [B].
 
-    What a parametrisation must have: `forward`, and `losses` to train it by.
+    A parametrisation defines `forward`, and `losses` to train it by.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -28,19 +31,19 @@ class Model(nn.Module):
 
     def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
         """The loss of each image, [B], noised by z to levels s."""
-        raise NotImplementedError  # a parametrisation's own
+        raise NotImplementedError
 
 
 class AsInPaper(Model):
     """D(y; s) = y + s² (1 + x ∘ F(x; log s)): the network's output times x is the hyvarinen.
 
-    Nothing is scaled, so F must grow as 1/s² towards low noise; kept to reproduce the paper.
+    Nothing is scaled, so F must grow as 1/s² towards low noise. It reproduces the paper.
     """
 
     def hyvarinen(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
         """x ∘ F(x; log s); y: [B, C, H, W], s and labels: [B]."""
         x = y.exp()
-        return x * _called(self.net, x, s.log(), labels)
+        return x * _evaluated(self.net, x, s.log(), labels)
 
     def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
         """The M-DSM loss of each image as the paper prints it, [B], noised by z to levels s."""
@@ -72,10 +75,11 @@ class Preconditioned(Model):
 
     @property
     def gaussian(self) -> Gaussian:
+        """The Gaussian of the log data."""
         return Gaussian(self.mean, self.basis, self.variances, self.tail)
 
     def error_variance(self, s: Tensor) -> Tensor:
-        """c_out², [B, 1]: what the loss is weighted by."""
+        """c_out², [B, 1]: the loss is divided by it."""
         return self.gaussian.wiener_error(s[:, None])
 
     def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
@@ -91,6 +95,6 @@ class Preconditioned(Model):
         variance = gaussian.pixel_variance()
         noisy_spread = (variance + s**2).sqrt()[:, None, None, None]
         inputs = torch.cat([(y - mean) / noisy_spread, (linear - mean) / variance.sqrt()], 1)
-        correction = _called(self.net, inputs, s.log(), labels)
+        correction = _evaluated(self.net, inputs, s.log(), labels)
         out: Tensor = linear + self.error_variance(s).sqrt()[..., None, None] * correction
         return out

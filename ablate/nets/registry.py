@@ -1,4 +1,4 @@
-"""The networks by name. A new one is one file and one record here.
+"""Networks by name. A new one is one file and one record here.
 
 A network takes images, [B, C, H, W], the log of the noise level, [B], and labels, [B], if it was
 built with classes.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Network:
     """A kind of network.
 
-    build: a function `(config, inputs, outputs) -> nn.Module` with so many image channels in and
-        out, itself or as "module:name".
+    build: a function `(config, inputs, outputs) -> nn.Module` of the numbers of image channels in
+        and out, itself or as "module:name".
     patched: whether the configuration's `patch` must divide the sides of the images.
     """
 
@@ -58,6 +58,6 @@ NETWORKS: Registry[Network] = Registry(
 
 
 def make_net(config: Net, inputs: int, outputs: int) -> nn.Module:
-    """The network of a configuration, with so many image channels in and out."""
+    """The network of a configuration, with `inputs` and `outputs` image channels."""
     net: nn.Module = resolved(NETWORKS[config.kind].build)(config, inputs, outputs)
     return net

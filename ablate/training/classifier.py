@@ -1,4 +1,4 @@
-"""Training the small classifier of a dataset, for its features."""
+"""Training the small classifier of a dataset, whose features FID and KID are measured in."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ablate.nets.classifier import Classifier
 
 
 class TrainedClassifier(NamedTuple):
+    """A classifier after training."""
+
     net: Classifier
     accuracy: float  # on the held-out images
 
@@ -26,7 +28,7 @@ def train_classifier(
     seed: int = 0,
     progress: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> TrainedClassifier:
-    """SGD with one cycle of the learning rate, label smoothing, and shifts by up to a pixel."""
+    """Train by SGD with one cycle of the learning rate, label smoothing and shifts by a pixel."""
     generator = torch.Generator().manual_seed(seed)
     classes = int(dataset.train.labels.max()) + 1
     with torch.random.fork_rng(devices=[]):
@@ -54,6 +56,7 @@ def _epoch(
     recipe: ClassifierRecipe,
     generator: torch.Generator,
 ) -> float:
+    """Train for one epoch; returns the mean loss."""
     net.train()
     batch, total, count = recipe.batch, 0.0, len(images.labels) // recipe.batch
     order = torch.randperm(len(images.labels), generator=generator)
@@ -73,7 +76,7 @@ def _epoch(
 
 @torch.no_grad()
 def _standardise(net: Classifier, images: Images) -> None:
-    """Features of mean 0 and spread 1 over the training images."""
+    """Bring the features to mean 0 and spread 1 over the training images."""
     pooled = torch.cat([net.pooled(normalised(part)) for part in images.pixels.split(256)])
     net.centre.copy_(pooled.mean(0))
     net.spread.copy_(pooled.std(0).clamp_min(1e-4))  # a channel may be dead
@@ -89,6 +92,7 @@ def shifted(images: Tensor, generator: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def accuracy(net: Classifier, images: Images) -> float:
+    """The share of images that are classified correctly."""
     from torchmetrics.functional.classification import multiclass_accuracy
 
     logits = torch.cat([net(normalised(part)) for part in images.pixels.split(256)])

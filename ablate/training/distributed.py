@@ -1,6 +1,6 @@
-"""Several processes as one: who I am, my share of a batch, and what all agree on.
+"""Several processes that train one model: ranks, shares of a batch, and values all agree on.
 
-Started by torchrun; without it everything here is as for one process of one.
+torchrun starts them. Without it every function here behaves as for a single process.
 """
 
 from __future__ import annotations
@@ -13,29 +13,35 @@ from typing import TypeVar
 from weakref import WeakSet
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
+from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ablate.core.errors import UserError
 
 T = TypeVar("T")
 
+_wrappers: WeakSet[DistributedDataParallel] = WeakSet()
+"""Wrapped models that hold the process group."""
 
-def _several() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
+
+def _initialised() -> bool:
+    return dist.is_available() and dist.is_initialized()
 
 
-def size() -> int:
-    return distributed.get_world_size() if _several() else 1
+def world_size() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if _initialised() else 1
 
 
 def rank() -> int:
-    return distributed.get_rank() if _several() else 0
+    """Number of this process, from 0."""
+    return dist.get_rank() if _initialised() else 0
 
 
 @contextmanager
-def joined(device: str) -> Iterator[str]:
-    """Meet the other processes of torchrun, if any; gives the device of this one."""
+def process_group(device: str) -> Iterator[str]:
+    """Join the process group of torchrun, if there is one; yields the device of this process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield device
         return
@@ -44,15 +50,11 @@ def joined(device: str) -> Iterator[str]:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
     _import_before_the_group()
-    distributed.init_process_group("nccl" if cuda else "gloo")
+    dist.init_process_group("nccl" if cuda else "gloo")
     try:
         yield device
     finally:
         _leave()
-
-
-_wrappers: WeakSet[DistributedDataParallel] = WeakSet()
-"""Wrapped models that hold the process group."""
 
 
 def _import_before_the_group() -> None:
@@ -69,7 +71,7 @@ def _leave() -> None:
 
     A gloo thread drops its references to a collective's tensors shortly after the collective
     returns, and needs Python's lock for that. If the interpreter is shutting down by then, the
-    process aborts with "terminate called without an active exception" (pytorch issue 190489).
+    process can abort: "terminate called without an active exception" (see pytorch issue 190489).
     gloo joins its threads when the last reference to the group goes. Two kinds outlive
     `destroy_process_group`: those of DistributedDataParallel, which reference cycles and the
     frames of an exception keep alive, and default arguments, see `_import_before_the_group`.
@@ -77,24 +79,27 @@ def _leave() -> None:
     for wrapper in _wrappers:
         for name in ("process_group", "reducer", "logger"):  # those that pickling it leaves out
             vars(wrapper).pop(name, None)
-    distributed.destroy_process_group()
+    dist.destroy_process_group()
 
 
 def check_batch(batch: int) -> None:
-    """Equal shares: a mean of their means is then the mean of the batch."""
-    if batch % size():
-        raise UserError(f"batch = {batch} cannot be shared equally by {size()} processes")
+    """Raise an error unless the processes get equal shares of a batch.
+
+    Only then is the mean of their means the mean of the batch.
+    """
+    if batch % world_size():
+        raise UserError(f"batch = {batch} cannot be shared equally by {world_size()} processes")
 
 
-def share(batch: int) -> slice:
-    """The images of a batch that this process sees."""
-    each = batch // size()
+def batch_share(batch: int) -> slice:
+    """The images of a batch that this process computes on."""
+    each = batch // world_size()
     return slice(rank() * each, (rank() + 1) * each)
 
 
-def wrapped(model: nn.Module, device: str) -> nn.Module:
-    """Its gradients are then means over the processes."""
-    if size() == 1:
+def data_parallel(model: nn.Module, device: str) -> nn.Module:
+    """The model, wrapped so that its gradients are means over the processes."""
+    if world_size() == 1:
         return model
     index = torch.device(device).index
     ids = None if index is None else [index]
@@ -103,19 +108,19 @@ def wrapped(model: nn.Module, device: str) -> nn.Module:
     return wrapper
 
 
-def gathered(mine: Tensor) -> Tensor:
-    """The whole batch's from each process's share, in order."""
-    if size() == 1:
-        return mine
-    parts = [torch.empty_like(mine) for _ in range(size())]
-    distributed.all_gather(parts, mine.contiguous())
+def gathered(share: Tensor) -> Tensor:
+    """The values of a whole batch from each process's share of them, in order of rank."""
+    if world_size() == 1:
+        return share
+    parts = [torch.empty_like(share) for _ in range(world_size())]
+    dist.all_gather(parts, share.contiguous())
     return torch.cat(parts)
 
 
-def agreed(value: T) -> T:
-    """The first process's value, in all of them."""
-    if size() == 1:
+def from_first(value: T) -> T:
+    """The first process's value, in all processes."""
+    if world_size() == 1:
         return value
     box = [value]
-    distributed.broadcast_object_list(box, src=0)
+    dist.broadcast_object_list(box, src=0)
     return box[0]

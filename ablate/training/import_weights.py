@@ -1,7 +1,7 @@
-"""A network trained elsewhere becomes a bundle, so that it can be ablated like our own.
+"""Make a bundle of a network that was trained elsewhere, so that it can be ablated like our own.
 
 Its weights are a safetensors file or a state dict that `weights_only` reads; nothing is ever
-unpickled. The dataset must be at hand: a bundle carries its moments and features.
+unpickled. The dataset must be on this machine: a bundle contains its moments and features.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from ablate.metrics.extractors.extractor import Extractor
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
-from ablate.training.loop import heldout_error
+from ablate.training.heldout import heldout_error
 from ablate.training.pack import card_of, provenance_of, split_features
 
 
 def read_weights(path: Path, key: str | None = None) -> dict[str, Tensor]:
-    """Name -> tensor, from under `key` if the file holds several state dicts."""
+    """The state dict in a file; `key` selects one of several."""
     try:
-        found: Any = (
+        content: Any = (
             load_file(path)
             if path.suffix == ".safetensors"
             else torch.load(path, weights_only=True, map_location="cpu")
         )
     except FileNotFoundError:
         raise UserError(f"weights {path}: no such file") from None
-    except Exception as error:  # whatever a foreign file makes of the readers
+    except Exception as error:  # the readers may raise anything on a file of another program
         kind = "a safetensors file" if isinstance(error, SafetensorError) else "a state dict"
         raise UserError(f"weights {path}: cannot be read as {kind}; never unpickled") from None
     if key is not None:
-        found = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
-        inside = ", ".join(map(str, found)) if isinstance(found, dict) else type(found).__name__
+        content = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        inside = (
+            ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        )
         raise UserError(f"weights {path}: not a state dict; try --key with one of: {inside}")
-    return {name.removeprefix("module."): value for name, value in found.items()}
+    return {name.removeprefix("module."): value for name, value in content.items()}
 
 
 def import_bundle(
@@ -55,23 +57,26 @@ def import_bundle(
     steps: bundles.Steps | None = None,
     key: str | None = None,
 ) -> dict[float, float]:
-    """Write the bundle; returns the held-out denoising error by noise level, where it has one."""
+    """Write the bundle; returns the held-out denoising error by noise level.
+
+    steps: what k meant if the network is conditioned on k; None: it is conditioned on log s.
+    """
     tensors = read_weights(weights, key)
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
     model = bundles.build_model(dataset.shape, recipe, moments.everything, steps)
     _load(model, tensors, weights, steps)
-    known = noise_range(recipe, steps)
-    errors = heldout_error(model.eval(), dataset, "cpu", known)
+    levels = noise_range(recipe, steps)
+    errors = heldout_error(model.eval(), dataset, "cpu", levels)
     provenance = provenance_of(f"ablate bundle import {weights.name}", model, errors)
-    card = card_of(name, dataset, recipe, extractor.hash, known, provenance, steps)
+    card = card_of(name, dataset, recipe, extractor.hash, levels, provenance, steps)
     bundles.write(out, card, model, moments, split_features(extractor, dataset))
     return errors
 
 
 def noise_range(recipe: Recipe, steps: bundles.Steps | None) -> tuple[float, float]:
-    """Levels that the network knows: of its steps, or those of the recipe."""
+    """(lowest, highest) noise level the network was trained on: of its steps, or of the recipe."""
     if steps is None:
         return recipe.noise_range()
     first, last = 1 / steps.N, (steps.N - 1) / steps.N

@@ -16,24 +16,24 @@ from torch.optim.adamw import adamw
 from ablate.models.recipe import Recipe
 
 MUON_SHARE = 0.2
-"""Size of an orthogonal update against AdamW's, so that one learning rate serves both."""
+"""Size of an orthogonal update relative to AdamW's, so that one learning rate serves both."""
 
 
 def orthogonalised(matrix: Tensor) -> Tensor:
-    """The nearest matrix with orthonormal rows or columns, roughly."""
+    """Roughly the nearest matrix with orthonormal rows or columns."""
     return all_orthogonalised([matrix])[0]
 
 
 def all_orthogonalised(matrices: Sequence[Tensor], steps: int = 5) -> list[Tensor]:
-    """Newton-Schulz, quintic: X' = p(G) X with G = X Xᵀ, so G' = p G p.
+    """Orthogonalise matrices by quintic Newton-Schulz: X' = p(G) X with G = X Xᵀ, so G' = p G p.
 
     The iteration needs G alone, and X is multiplied once at the end: a kernel is several times as
-    wide as high, and this is 2 to 3 times as fast. All G of one size go together.
+    wide as high, and this is 2 to 3 times as fast. All G of one size are iterated together.
     """
     wides = [m if m.shape[0] <= m.shape[1] else m.T for m in matrices]
     grams = [wide @ wide.T for wide in wides]
     norms = [gram.trace().sqrt() + 1e-7 for gram in grams]
-    found: list[Tensor] = list(matrices)
+    results: list[Tensor] = list(matrices)
     for height in {len(gram) for gram in grams}:
         which = [index for index, gram in enumerate(grams) if len(gram) == height]
         gram = torch.stack([grams[index] / norms[index] ** 2 for index in which])
@@ -44,8 +44,8 @@ def all_orthogonalised(matrices: Sequence[Tensor], steps: int = 5) -> list[Tenso
             product = factor @ product
         for index, each in zip(which, product, strict=True):
             x = (each / norms[index]) @ wides[index]
-            found[index] = x if wides[index] is matrices[index] else x.T
-    return found
+            results[index] = x if wides[index] is matrices[index] else x.T
+    return results
 
 
 def _factor(gram: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def _factor(gram: Tensor) -> Tensor:
 
 
 class MuonAdamW(torch.optim.Optimizer):
-    """One optimiser with two kinds of groups, so that a checkpoint holds one state."""
+    """An optimiser with two kinds of parameter groups, so that a checkpoint holds one state."""
 
     def __init__(
         self, muon: Iterable[Tensor], adamw: Iterable[Tensor], lr: float, weight_decay: float
@@ -66,10 +66,11 @@ class MuonAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update the parameters that have gradients."""
         for group in self.param_groups:
             update = _muon if group["kind"] == "muon" else _adamw
-            learnt = [p for p in group["params"] if p.grad is not None]
-            update(learnt, [self.state[p] for p in learnt], group["lr"], group["weight_decay"])
+            updated = [p for p in group["params"] if p.grad is not None]
+            update(updated, [self.state[p] for p in updated], group["lr"], group["weight_decay"])
 
 
 def _muon(
@@ -118,7 +119,10 @@ def _adamw(
 
 
 def make_optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Muon for convolutions between hidden layers, not for the first and the last; or none."""
+    """The recipe's optimiser: AdamW, or Muon for the convolutions between hidden layers.
+
+    The first and the last convolution are AdamW's in both.
+    """
     hidden = [
         p
         for name, p in net.named_parameters()

@@ -1,4 +1,4 @@
-"""From a dataset to the files that ship: train, measure, pack."""
+"""From a dataset to a bundle or a feature extractor: train, measure and write the file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from ablate.metrics.extractors.extractor import Extractor, extract, save_extract
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
-from ablate.training import checkpoint as checkpoints
-from ablate.training import distributed as parallel
+from ablate.training import distributed
+from ablate.training.checkpoint import is_finished
 from ablate.training.classifier import train_classifier
-from ablate.training.loop import DEFAULTS, Options, StepNews, Trained, train
-from ablate.training.step import WarmStart
+from ablate.training.loop import Observer, Progress, Trained, train
+from ablate.training.options import DEFAULTS, Options, WarmStart
 
 MOST_IMAGES, MOST_BYTES = 5000, 2_880_000
-"""Of each split's features in a bundle, as float16. The protocol of a metric says how many."""
+"""Most images, and most bytes as float16, of each split's features in a bundle. The protocol of a
+metric says how many there are."""
 
 
 def read_recipe(path: Path) -> Recipe:
+    """The recipe in a TOML file."""
     try:
         return Recipe.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -42,7 +44,7 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def warm_start(path: Path, recipe: Recipe) -> WarmStart:
-    """The weights of a bundle, to start from those: of the same network, for the same images."""
+    """The weights of a bundle to start from; it must have the same network and images."""
     bundle = bundles.read(path)
     card, shape = bundle.card, load(recipe.dataset).shape
     if card.shape != shape:
@@ -50,13 +52,13 @@ def warm_start(path: Path, recipe: Recipe) -> WarmStart:
         raise UserError(f"--from {path}: for images of {theirs}, {recipe.dataset} has {ours}")
     net, wanted = _network(card.recipe), _network(recipe)
     if net != wanted or card.steps is not None:
-        told = "it is told k" if net == wanted else _difference(net, wanted)
-        raise UserError(f"--from {path}: another network than the recipe's ({told})")
+        difference = "it is conditioned on k" if net == wanted else _difference(net, wanted)
+        raise UserError(f"--from {path}: another network than the recipe's ({difference})")
     return WarmStart(card.name, bundle.hash, bundle.model.net.state_dict())
 
 
 def _network(recipe: Recipe) -> dict[str, object]:
-    """What decides a network's weights and what they mean."""
+    """The fields of a recipe that decide the shapes and the meaning of the weights."""
     return recipe.net.model_dump(exclude={"dropout"}) | {"objective": recipe.objective}
 
 
@@ -72,14 +74,15 @@ def make_options(
     ema_length: float | None,
     workspace: Workspace,
 ) -> Options:
-    found = None if start is None else warm_start(bundles.find(start, workspace), recipe)
-    return Options(minutes, found, ema_length)
+    """The options of `ablate train`; `start` names the bundle to start from."""
+    weights = None if start is None else warm_start(bundles.find(start, workspace), recipe)
+    return Options(minutes, weights, ema_length)
 
 
 @contextmanager
-def alone(checkpoint: Path, name: str) -> Iterator[bool]:
-    """One training of a name under a root; true in the first of the processes that share it."""
-    if parallel.rank() > 0:
+def locked_training(checkpoint: Path, name: str) -> Iterator[bool]:
+    """Hold the lock of the training called `name`; yields whether this process is its first."""
+    if distributed.rank() > 0:
         yield False
         return
     with locked(checkpoint.with_suffix(".lock"), f"{name} is being trained"):
@@ -87,15 +90,18 @@ def alone(checkpoint: Path, name: str) -> Iterator[bool]:
 
 
 def is_done(target: Path, checkpoint: Path, recipe: Recipe, options: Options, again: bool) -> bool:
-    """Is there nothing to do? A checkpoint is work to go on with, unless it has come to its end;
-    one at its end is kept for its snapshots, to pack another length of average."""
-    ended = checkpoint.exists() and checkpoints.is_finished(checkpoint)
-    if not target.exists() or (checkpoint.exists() and not ended):
+    """Whether the bundle is finished, so that there is nothing to train.
+
+    An unfinished checkpoint is to be continued. A finished one remains if it has snapshots, from
+    which an average of another length can be packed. `again` removes it.
+    """
+    finished = checkpoint.exists() and is_finished(checkpoint)
+    if not target.exists() or (checkpoint.exists() and not finished):
         return False
     if again:
         checkpoint.unlink(missing_ok=True)
         return False
-    if ended and options.ema_length is not None:
+    if finished and options.ema_length is not None:
         return False
     theirs = bundles.read_card(target).recipe.model_dump()
     ours = recipe.model_dump() | ({"steps": theirs["steps"]} if options.minutes else {})
@@ -118,13 +124,13 @@ def make_bundle(
     checkpoint: Path,
     out: Path,
     device: str = "cpu",
-    progress: Callable[[int, float], None] = lambda step, loss: None,
+    progress: Progress = lambda step, loss: None,
     options: Options = DEFAULTS,
-    watch: Callable[[StepNews], None] | None = None,
+    watch: Observer | None = None,
 ) -> Trained:
-    """Train (or go on training) by the recipe; the first of several processes writes the bundle."""
+    """Train by the recipe, or continue; the first of several processes writes the bundle."""
     trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
-    if parallel.rank() == 0:
+    if distributed.rank() == 0:
         card = _card(name, dataset, extractor.hash, trained, options)
         features = split_features(extractor, dataset)
         bundles.write(out, card, trained.model.cpu(), trained.moments, features)
@@ -132,7 +138,7 @@ def make_bundle(
 
 
 def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
-    """Features of some images of each split: of so many thousand."""
+    """Features of each split: of as many thousands of its images as a bundle may contain."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
     fit = MOST_BYTES // (2 * extractor.net.width)
     most = min(MOST_IMAGES, fit - fit % 1000)
@@ -143,11 +149,12 @@ def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Te
 
 
 def _order(count: int) -> torch.Tensor:
-    """In which images of a split are taken to stand for it: the same every time."""
+    """The order in which images of a split are chosen, always the same."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))
 
 
 def _command(name: str, options: Options) -> str:
+    """The command line that made the bundle."""
     flags = {
         "--minutes": options.minutes,
         "--from": options.start and options.start.name,
@@ -160,6 +167,7 @@ def _command(name: str, options: Options) -> str:
 def _card(
     name: str, dataset: Dataset, extractor_hash: str, trained: Trained, options: Options
 ) -> bundles.Card:
+    """The card of a trained bundle."""
     recipe, start = trained.recipe, options.start
     more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
     more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
@@ -170,6 +178,7 @@ def _card(
 def provenance_of(
     command: str, model: Model, heldout_error: Mapping[float, float]
 ) -> dict[str, Any]:
+    """How a bundle was made, for its card."""
     return {
         "command": command,
         "parameters": sum(p.numel() for p in model.net.parameters()),
@@ -183,19 +192,19 @@ def card_of(
     dataset: Dataset,
     recipe: Recipe,
     extractor_hash: str,
-    known: tuple[float, float],
+    levels: tuple[float, float],
     provenance: dict[str, Any],
     steps: bundles.Steps | None = None,
 ) -> bundles.Card:
-    """Of a network that knows the noise levels from `known[0]` to `known[1]`."""
+    """The card of a network that was trained on noise levels from `levels[0]` to `levels[1]`."""
     return bundles.Card(
         format=bundles.FORMAT,
         name=name,
         dataset=dataset.name,
         dataset_hash=dataset.hash(),
         shape=dataset.shape,
-        s_min=known[0],
-        s_max=known[1],
+        s_min=levels[0],
+        s_max=levels[1],
         recipe=recipe,
         extractor=extractor_hash,
         licence=dataset.licence,
@@ -206,6 +215,7 @@ def card_of(
 
 
 def classifier_recipe(dataset: str, epochs: int | None = None) -> ClassifierRecipe:
+    """How the dataset's classifier is trained, for another number of epochs if given."""
     recipe = DATASETS[dataset].classifier
     return recipe if epochs is None else recipe._replace(epochs=epochs)
 

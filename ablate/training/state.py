@@ -1,4 +1,4 @@
-"""All that goes from one step of training to the next: weights, their averages, the optimiser."""
+"""Everything that a training carries from one step to the next, and saves in checkpoints."""
 
 from __future__ import annotations
 
@@ -8,40 +8,48 @@ from torch import Tensor
 
 from ablate.models.recipe import Recipe
 from ablate.training.ema import PowerEMA, Snapshots
-from ablate.training.step import Examples, Learner, learning_rate, take_step
+from ablate.training.step import TrainableModel, TrainingImages, learning_rate, take_step
 
 
 class TrainingState:
-    def __init__(self, recipe: Recipe, learner: Learner) -> None:
-        self.recipe, self.learner = recipe, learner
-        self._net = learner.model.net
+    """The weights, their averages and snapshots, the optimiser, and the number of steps done."""
+
+    def __init__(self, recipe: Recipe, trainable: TrainableModel) -> None:
+        self.recipe, self.trainable, self.step = recipe, trainable, 0
+        self._net = trainable.model.net
         self._ema = PowerEMA(self._net, recipe.gamma)
         self._snapshots = Snapshots(self._net, recipe.steps, recipe.snapshots)
 
-    def advance(self, examples: Examples, step: int) -> tuple[Tensor, Tensor]:
-        """Step number `step`, from 0; the batch's noise levels and losses, both [B]."""
-        for group in self.learner.optimiser.param_groups:
-            group["lr"] = learning_rate(self.recipe, step)
-        told = take_step(self.recipe, self.learner, examples, step)
-        self._ema.update(self._net, step + 1)
-        self._snapshots.update(self._net, step + 1)
-        return told
+    def advance(self, images: TrainingImages) -> tuple[Tensor, Tensor]:
+        """Take the next step; returns the noise levels and losses of its batch, both [B]."""
+        for group in self.trainable.optimiser.param_groups:
+            group["lr"] = learning_rate(self.recipe, self.step)
+        levels, losses = take_step(self.recipe, self.trainable, images, self.step)
+        self._ema.update(self._net, self.step + 1)
+        self._snapshots.update(self._net, self.step + 1)
+        self.step += 1
+        return levels, losses
 
     def average(self, length: float | None = None) -> dict[str, Tensor]:
-        """Averaged weights, by the recipe's gamma or of a length that snapshots are put together
-        to."""
+        """The averaged weights: by the recipe's gamma, or over a length (sigma_rel) from the
+        snapshots."""
         return self._ema.weights if length is None else self._snapshots.average(length)
 
     def state(self) -> dict[str, Any]:
+        """The contents of a checkpoint, but for the identity."""
         return {
+            "step": self.step,
+            "steps": self.recipe.steps,
             "net": self._net.state_dict(),
             "ema": self._ema.weights,
             "snapshots": self._snapshots.state(),
-            "optimiser": self.learner.optimiser.state_dict(),
+            "optimiser": self.trainable.optimiser.state_dict(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.step = int(state["step"])
         self._net.load_state_dict(state["net"])
         self._ema.load(state["ema"])
         self._snapshots.load(state.get("snapshots", {"averages": [], "taken": []}))
-        self.learner.optimiser.load_state_dict(state["optimiser"])
+        self.trainable.optimiser.load_state_dict(state["optimiser"])

@@ -1,14 +1,13 @@
-"""A network on its way: how it starts, and what one step does to it.
+"""One step of training, and the model with its optimiser before the first step.
 
-Batch order, noise levels and noise of step k come from (seed, k) alone. Of several processes each
-draws all of a batch and takes its share, so that their number changes nothing but dropout.
+Batch order, noise levels and noise of step k come from (seed, k) alone. Each of several processes
+draws the whole batch and computes on its share, so their number changes nothing but dropout.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -21,25 +20,15 @@ from ablate.diffusion.moments import Moments
 from ablate.models.bundle import build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
-from ablate.training import distributed as parallel
-from ablate.training.ema import PowerEMA
+from ablate.training import distributed
 from ablate.training.optimiser import make_optimiser
-
-TIMED_STEPS, UNTIMED_STEPS = 20, 5
-"""To find out how many steps fit a budget; the first few are slower (compiling, allocating)."""
-
+from ablate.training.options import WarmStart
 
 Shape = tuple[int, int, int]
 
 
-class WarmStart(NamedTuple):
-    name: str
-    hash: str
-    weights: dict[str, Tensor]
-
-
-class Examples(NamedTuple):
-    """What is learnt from, on the device where it is."""
+class TrainingImages(NamedTuple):
+    """The images that a network is trained on, on its device."""
 
     y: Tensor  # log images, [N, C, H, W]
     labels: Tensor  # [N]
@@ -56,19 +45,22 @@ class Losses(nn.Module):
         return self.model.losses(y_0, s, z, labels)
 
 
-class Learner(NamedTuple):
+class TrainableModel(NamedTuple):
+    """A model with its loss function and its optimiser."""
+
     model: Model
-    losses: Callable[..., Tensor]  # (y_0, s, z, labels) -> of each image, [B]
+    losses: Callable[..., Tensor]  # (y_0, s, z, labels) -> the loss of each image, [B]
     optimiser: torch.optim.Optimizer
 
 
 def generator_of(seed: int, purpose: str, index: int) -> torch.Generator:
+    """A random generator that depends on (seed, purpose, index) alone."""
     digest = hashlib.blake2b(f"train/{purpose}/{seed}/{index}".encode(), digest_size=8).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
-    """Images of a step: consecutive pieces of one shuffle per epoch."""
+    """The images of a step, [batch]: consecutive pieces of one shuffle per epoch."""
     first, last = step * batch, (step + 1) * batch
     pieces = []
     for epoch in range(first // size, (last - 1) // size + 1):
@@ -78,84 +70,74 @@ def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, then a cosine to zero."""
+    """The rate of a step: a linear warm-up, then a cosine to zero."""
     warm = min(1.0, (step + 1) / max(1, recipe.warmup))
     return recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
 
 
-def make_learner(
+def make_trainable(
     recipe: Recipe, shape: Shape, moments: Moments, device: str, start: WarmStart | None
-) -> Learner:
+) -> TrainableModel:
+    """The model before the first step, with new weights or those of a bundle."""
     model = make_model(recipe, shape, moments, device)
     if start is not None:
         model.net.load_state_dict(start.weights)
     optimiser = make_optimiser(model.net, recipe)
-    return Learner(model.train(), _losses(model, device), optimiser)
+    return TrainableModel(model.train(), _losses(model, device), optimiser)
 
 
 def make_model(recipe: Recipe, shape: Shape, moments: Moments, device: str) -> Model:
+    """The recipe's model with new weights, which depend on its seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return build_model(shape, recipe, moments.everything).to(device)
 
 
 def _losses(model: Model, device: str) -> Callable[..., Tensor]:
-    """On CUDA compiled, and the network alone in bfloat16: D_lin would lose what it is for."""
+    """The loss function: on CUDA compiled, with the network in bfloat16.
+
+    The linear denoiser stays in float32: its digits are what preconditioning is for.
+    """
     cuda = torch.device(device).type == "cuda"
     if cuda:
         autocast = torch.autocast("cuda", torch.bfloat16)
         model.net.forward = autocast(model.net.forward)
-    called = parallel.wrapped(Losses(model), device)
+    called = distributed.data_parallel(Losses(model), device)
     return torch.compile(called) if cuda else called
 
 
 @contextmanager
 def _dropout(recipe: Recipe, generator: torch.Generator, device: torch.device) -> Iterator[None]:
-    """It draws from the global generator, which is left as it was."""
+    """Seed the global generator, which dropout draws from, and restore it afterwards."""
     if not recipe.net.dropout:
         yield
         return
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + parallel.rank())
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + distributed.rank())
         yield
 
 
-def steps_in(seconds: float, recipe: Recipe, learner: Learner, examples: Examples) -> int:
-    """By the clock, from steps that are taken back; these are part of the budget too."""
-    net = learner.model.net
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    optimiser = make_optimiser(net, recipe)
-    ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
-    for step in range(TIMED_STEPS):
-        take_step(recipe, learner._replace(optimiser=optimiser), examples, step)
-        ema.update(net, step + 1)
-        ends.append(time.perf_counter())
-    net.load_state_dict(before)
-    each = (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
-    return parallel.agreed(max(1, int((seconds - (ends[-1] - ends[0])) / each)))
-
-
 def take_step(
-    recipe: Recipe, learner: Learner, examples: Examples, step: int
+    recipe: Recipe, trainable: TrainableModel, images: TrainingImages, step: int
 ) -> tuple[Tensor, Tensor]:
-    """One update; the batch's noise levels and losses, both [B]."""
-    mine, device = parallel.share(recipe.batch), examples.y.device
+    """Update the weights once; returns the noise levels and losses of the batch, both [B]."""
+    share, device = distributed.batch_share(recipe.batch), images.y.device
     generator = generator_of(recipe.seed, "noise", step)
-    chosen = batch_indices(recipe.seed, step, recipe.batch, len(examples.y))[mine].to(device)
-    y_0 = examples.y[chosen]
+    chosen = batch_indices(recipe.seed, step, recipe.batch, len(images.y))[share].to(device)
+    y_0 = images.y[chosen]
     levels = recipe.noise_levels(generator)
-    s = levels[mine].to(device)
-    z = torch.randn((recipe.batch, *y_0.shape[1:]), generator=generator)[mine].to(device)
+    s = levels[share].to(device)
+    z = torch.randn((recipe.batch, *y_0.shape[1:]), generator=generator)[share].to(device)
     if recipe.flips:
-        y_0 = mirrored(y_0, torch.rand(recipe.batch, generator=generator)[mine] < 0.5)
+        y_0 = mirrored(y_0, torch.rand(recipe.batch, generator=generator)[share] < 0.5)
     labels = None
     if recipe.net.classes:
-        dropped = torch.rand(recipe.batch, generator=generator)[mine] < recipe.label_drop
-        labels = examples.labels[chosen].masked_fill(dropped.to(device), recipe.net.classes)
+        dropped = torch.rand(recipe.batch, generator=generator)[share] < recipe.label_drop
+        labels = images.labels[chosen].masked_fill(dropped.to(device), recipe.net.classes)
     with _dropout(recipe, generator, device):
-        losses = learner.losses(y_0, s, z, labels)
-    learner.optimiser.zero_grad(set_to_none=True)
+        losses = trainable.losses(y_0, s, z, labels)
+    trainable.optimiser.zero_grad(set_to_none=True)
     losses.mean().backward()
-    nn.utils.clip_grad_norm_(learner.model.net.parameters(), recipe.clip)
-    learner.optimiser.step()
-    return levels, parallel.gathered(losses.detach()).flatten().cpu()
+    nn.utils.clip_grad_norm_(trainable.model.net.parameters(), recipe.clip)
+    trainable.optimiser.step()
+    return levels, distributed.gathered(losses.detach()).flatten().cpu()

@@ -35,7 +35,11 @@ def with_full_covariances(moments: Moments, dataset: str) -> Moments:
     return moments._replace(classes=full)
 
 
-def main(name: str = "fashion", samples: int = 512) -> None:
+DEFAULTS = ("fashion", "512")
+"""Of the arguments: the bundle and the number of samples."""
+
+
+def main(name: str, samples: int) -> None:
     workspace = Workspace(Path())
     card = bundles.read_card(bundles.find(name, workspace))
     settings = few_step_settings(10, (card.s_min, card.s_max))
@@ -48,9 +52,10 @@ def main(name: str = "fashion", samples: int = 512) -> None:
         started = setup._replace(source=Source(moments))
         cells = [run_cell(started, settings, seed) for seed in SEEDS]
         for metric in ("fid", "kid"):
-            found = [cell.metrics[metric] for cell in cells]
-            print(f"{name}, {start}: {metric} {mean(found):.4f}, spread {stdev(found):.4f}")
+            values = [cell.metrics[metric] for cell in cells]
+            print(f"{name}, {start}: {metric} {mean(values):.4f}, spread {stdev(values):.4f}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:3]))
+    name, count = [*sys.argv[1:], *DEFAULTS[len(sys.argv) - 1 :]]
+    main(name, int(count))

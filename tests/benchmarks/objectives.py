@@ -1,4 +1,4 @@
-"""What a recipe's switches are worth: digits, the same number of steps for each.
+"""The effect of each switch of a recipe: digits, the same number of steps for each.
 
     python -m tests.benchmarks.objectives [STEPS]
 
@@ -48,11 +48,11 @@ def main(steps: int = 800) -> None:
             few = few_step_settings(10, (card.s_min, card.s_max))
             settings = few.model_copy(update={"init": "forward-data"})
             picture = folder / "samples.png"
-            found = showcase(
+            metrics = showcase(
                 Workspace(folder), str(bundle), settings, 1024, 0, picture, "cpu"
             ).metrics
         errors = "".join(f"  {1e3 * trained.heldout_error[s]:7.3f}" for s in LEVELS)
-        print(f"{name:30s}{errors}  {found['fid']:6.2f}  {found['kid']:7.4f}", flush=True)
+        print(f"{name:30s}{errors}  {metrics['fid']:6.2f}  {metrics['kid']:7.4f}", flush=True)
 
 
 if __name__ == "__main__":

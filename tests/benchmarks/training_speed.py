@@ -26,7 +26,7 @@ from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
 from ablate.training.pack import read_recipe
 from ablate.training.state import TrainingState
-from ablate.training.step import Examples, make_learner
+from ablate.training.step import TrainingImages, make_trainable
 
 STEPS = 10
 Loop = Callable[[int], object]
@@ -85,48 +85,55 @@ def _endless(y: Tensor, batch: int) -> Iterator[Tensor]:
             yield y_0
 
 
-def our_loop(recipe: Recipe, moments: Moments, examples: Examples) -> Loop:
+def our_loop(recipe: Recipe, moments: Moments, images: TrainingImages) -> Loop:
     """As `ablate train` does it, but for the progress bar."""
-    shape = (examples.y.shape[1], examples.y.shape[2], examples.y.shape[3])
-    course = TrainingState(recipe, make_learner(recipe, shape, moments, "cpu", None))
-    return lambda step: course.advance(examples, step)
+    shape = (images.y.shape[1], images.y.shape[2], images.y.shape[3])
+    state = TrainingState(recipe, make_trainable(recipe, shape, moments, "cpu", None))
+    return lambda step: state.advance(images)
 
 
 def speeds(loops: dict[str, Loop], batch: int, rounds: int) -> dict[str, list[float]]:
     """Images per second of each, by round; one more round warms up."""
-    found: dict[str, list[float]] = {name: [] for name in loops}
+    rates: dict[str, list[float]] = {name: [] for name in loops}
     for turn in range(rounds + 1):
         for name, run in loops.items():
             began = time.perf_counter()
             for step in range(STEPS):
                 run(turn * STEPS + step)
             if turn:
-                found[name].append(STEPS * batch / (time.perf_counter() - began))
-    return found
+                rates[name].append(STEPS * batch / (time.perf_counter() - began))
+    return rates
 
 
-def main(name: str = "fashion", rounds: int = 9) -> None:
+DEFAULTS = ("fashion", "9")
+"""Of the arguments: the recipe and the number of rounds."""
+
+
+def main(name: str, rounds: int) -> None:
     recipe = read_recipe(Workspace(Path()).find_toml(name, "train"))
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    examples = Examples(x.log(), dataset.train.labels)
+    images = TrainingImages(x.log(), dataset.train.labels)
 
     def fresh() -> Model:
         return build_model(dataset.shape, recipe, moments.everything).train()
 
     loops = {
-        "bare": bare_loop(recipe, fresh(), examples.y[: recipe.batch]),
-        "plain": plain_loop(recipe, fresh(), examples.y),
-        "ours": our_loop(recipe, moments, examples),
+        "bare": bare_loop(recipe, fresh(), images.y[: recipe.batch]),
+        "plain": plain_loop(recipe, fresh(), images.y),
+        "ours": our_loop(recipe, moments, images),
     }
-    found = speeds(loops, recipe.batch, rounds)
-    for loop, rates in found.items():
+    measured = speeds(loops, recipe.batch, rounds)
+    for loop, rates in measured.items():
         print(f"{loop:6s} {statistics.median(rates):7.1f} images/s")
     for other in ("bare", "plain"):
-        ratio = statistics.median(a / b for a, b in zip(found["ours"], found[other], strict=True))
+        ratio = statistics.median(
+            a / b for a, b in zip(measured["ours"], measured[other], strict=True)
+        )
         print(f"ours / {other:6s} {ratio:.3f}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:3]))
+    name, count = [*sys.argv[1:], *DEFAULTS[len(sys.argv) - 1 :]]
+    main(name, int(count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,14 +14,13 @@ import torch
 
 from ablate.cli import main
 from ablate.core.files import locked
+from ablate.data.datasets import Dataset
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
-from ablate.training import loop as training
-from ablate.training import mlflow_log as training_log
-from ablate.training import state as course
-from ablate.training import step as learner
-from ablate.training.loop import Options, train
-from ablate.training.step import WarmStart
+from ablate.training import clock, loop, mlflow_log, state
+from ablate.training.loop import train
+from ablate.training.options import Options, WarmStart
+from ablate.training.step import TrainableModel, TrainingImages, take_step
 
 TOML = """
 dataset = "digits"
@@ -57,7 +57,7 @@ def command(
     """`ablate train tiny …` in this process, off the record (making one takes four seconds): exit
     code, standard output and error."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(training_log, "logged", lambda *_: nullcontext(lambda news: None))
+    monkeypatch.setattr(mlflow_log, "logged", lambda *_: nullcontext(lambda report: None))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(
@@ -89,7 +89,7 @@ def test_a_finished_training_says_so_unless_asked_again(root: Path, command: Com
     assert not (root / "mlruns" / "training" / "tiny.pt").exists()
     first = bundle_of(root).read_bytes()
     code, out, _ = command()
-    assert (code, out) == (0, f"finished before: {bundle_of(root)}; --again trains it anew\n")
+    assert (code, out) == (0, f"already finished: {bundle_of(root)}; --again trains it anew\n")
     bundle_of(root).write_bytes(first + b" ")
     assert "3/3 steps" in command("--again")[1]
     assert bundle_of(root).read_bytes() == first
@@ -136,7 +136,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_in_one_line(
 ) -> None:
     path = root / "studies" / "train" / "tiny.toml"
     path.write_text(path.read_text().replace(old, new))
-    monkeypatch.setattr(training, "fit_moments", None)  # nothing expensive has begun
+    monkeypatch.setattr(loop, "fit_moments", None)  # nothing expensive has begun
     code, out, err = command()
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
@@ -172,17 +172,19 @@ def test_minutes_decide_the_steps_and_a_resume_keeps_them(
     """A clock that ticks once a reading: a timed step reads it once and lasts 0.5 s. Of the 30
     seconds 20 steps take 10, so that 40 are left; the weights are those of a recipe of 40."""
     write_recipe(root, steps=1000)
-    clock = iter(range(10**6))
-    step_of, seen = learner.take_step, []
-    monkeypatch.setattr(learner.time, "perf_counter", lambda: next(clock) / 2)
+    ticks = iter(range(10**6))
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(time, "perf_counter", lambda: next(ticks) / 2)
 
-    def interrupted(recipe, it, y, step):
+    def interrupted(
+        recipe: Recipe, trainable: TrainableModel, images: TrainingImages, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         seen.append((recipe.steps, step))
         if len(seen) == 27:
             raise KeyboardInterrupt
-        return step_of(recipe, it, y, step)
+        return take_step(recipe, trainable, images, step)
 
-    for module in (learner, course):
+    for module in (clock, state):
         monkeypatch.setattr(module, "take_step", interrupted)
     assert command("--minutes", "0.5")[0] == 130
     assert seen[:20] == [(1000, step) for step in range(20)]  # taken back
@@ -195,7 +197,7 @@ def test_minutes_decide_the_steps_and_a_resume_keeps_them(
     assert card.recipe.steps == 40
     assert card.provenance["images_seen"] == 40 * 16
     assert card.provenance["command"] == "ablate train tiny --minutes 0.5"
-    assert command("--minutes", "0.5")[1].startswith("finished before")
+    assert command("--minutes", "0.5")[1].startswith("already finished")
     by_time = weights_of(root)
     write_recipe(root, steps=40)
     assert command("--again")[0] == 0
@@ -213,7 +215,7 @@ def test_a_length_can_be_chosen_after_training(root: Path, command: Command) -> 
     write_recipe(root, more="snapshots = 2")
     assert command("--again")[0] == 0
     assert all(torch.equal(value, plain[name]) for name, value in weights_of(root).items())
-    assert command()[1].startswith("finished before")
+    assert command()[1].startswith("already finished")
     code, out, _ = command("--ema-length", "0.1")
     assert code == 0
     assert "steps" not in out
@@ -240,7 +242,7 @@ def test_a_warm_start_takes_the_bundles_weights(root: Path, command: Command) ->
 
 
 def test_a_warm_start_begins_where_the_weights_are(
-    digits, tiny_recipe: Recipe, tmp_path: Path
+    digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
 ) -> None:
     """A rate as good as zero leaves them there."""
     trained = train(tiny_recipe, digits, tmp_path / "a.pt").model.net.state_dict()

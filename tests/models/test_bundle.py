@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from ablate.models.bundle import Card, build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.classifier import Classifier
 from ablate.nets.config import Net
-from ablate.nets.precondition import Preconditioned
+from ablate.nets.precondition import Model, Preconditioned
 from ablate.training.pack import MOST_BYTES, MOST_IMAGES, _order, split_features
 from tests.support.beds import generator, normal
 
@@ -31,8 +32,8 @@ HALF = 2.0**-11
 """Relative rounding of float16."""
 
 
-def perturbed(model: Preconditioned) -> Preconditioned:
-    """Weights of the size that trained ones have, from a generator of our own."""
+def perturbed(model: Model) -> Model:
+    """Weights of the size that trained ones have, from a generator of their own."""
     source = generator(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -41,7 +42,7 @@ def perturbed(model: Preconditioned) -> Preconditioned:
 
 
 class Parts:
-    """What a bundle is made of, for a given rank of its moments."""
+    """The parts of a bundle, for a given rank of its moments."""
 
     def __init__(self, digits: Dataset, rank: int, class_rank: int) -> None:
         x = to_unit_interval_plus_one(digits.train.pixels)
@@ -84,15 +85,15 @@ def covariance(gaussian: Gaussian) -> Tensor:
     return kept + gaussian.tail.double() * (torch.eye(d, dtype=torch.float64) - basis.T @ basis)
 
 
-def check_classes(found: Moments, expected: Moments) -> None:
+def check_classes(read: Moments, expected: Moments) -> None:
     """Mean, variances and tail are float32. Directions are rotations in float16 of the shared
     ones: each coefficient is off by 2⁻¹¹ of itself (or by 3e-8, if subnormal), so a row of length
     1 by 2⁻¹¹, and a covariance of largest variance v by 2 · 2⁻¹¹ v √rank in any entry. Where the
     R shared ones are rounded too, that adds their whole error, √R times 2⁻¹¹ at most."""
-    assert len(found.classes) == len(expected.classes)
+    assert len(read.classes) == len(expected.classes)
     shared = expected.everything
     off = HALF * (1 + len(shared.basis) ** 0.5 if shared.tail > 0 else 1)
-    for got, true in zip(found.classes, expected.classes, strict=True):
+    for got, true in zip(read.classes, expected.classes, strict=True):
         for field in ("mean", "variances", "tail"):
             assert torch.equal(getattr(got, field), getattr(true, field).float()), field
         assert got.basis.shape == true.basis.shape
@@ -110,6 +111,7 @@ def check_classes(found: Moments, expected: Moments) -> None:
 def test_card_comes_back_equal(parts: Parts, tmp_path: Path) -> None:
     path = parts.write(tmp_path / "a.safetensors")
     back = bundles.read_card(path)
+    assert back.content is not None
     assert len(back.content) == 64  # of the tensors, known when they are written
     assert back == parts.card.model_copy(update={"content": back.content})
     assert bundles.read(path).card == back
@@ -131,6 +133,7 @@ def test_denoiser_comes_back_close(parts: Parts, tmp_path: Path) -> None:
     else each direction's gain is off by 2⁻¹¹ twice, against a correction of order one."""
     back = bundles.read(parts.write(tmp_path / "a.safetensors")).model
     y, s = normal((20, 1, 8, 8), 4).float(), torch.logspace(-2.5, 0.4, 20)
+    assert isinstance(parts.model, Preconditioned)
     with torch.no_grad():
         before, after = parts.model(y, s), back(y, s)
         linear = parts.model.gaussian.wiener(y.flatten(1), s[:, None]).view_as(y)
@@ -232,15 +235,17 @@ def test_features_are_of_a_sample_without_repetition() -> None:
 
 
 @pytest.mark.parametrize(("widths", "count"), [((48, 96), 5000), ((48, 96, 192), 2000)])
-def test_features_of_a_split_are_bounded_in_number_and_in_bytes(widths, count) -> None:
+def test_features_of_a_split_are_bounded_in_number_and_in_bytes(
+    widths: tuple[int, ...], count: int
+) -> None:
     """2 Σ widths features in float16: 288 let 5,000 images in, 672 only 2,142, so 2,000."""
     net = Classifier(1, 10, widths).eval()
     grey = Images(torch.zeros(6000, 1, 4, 4, dtype=torch.uint8), torch.zeros(6000).long())
     dataset = Dataset("grey", grey, grey._replace(pixels=grey.pixels[:100]), "none")
-    found = split_features(Extractor("grey", "0", net, {}), dataset)
-    assert found["train"].shape == (count, 2 * sum(widths))
-    assert found["train"].half().numpy().nbytes <= MOST_BYTES
-    assert len(found["heldout"]) == 100
+    features = split_features(Extractor("grey", "0", net, {}), dataset)
+    assert features["train"].shape == (count, 2 * sum(widths))
+    assert features["train"].half().numpy().nbytes <= MOST_BYTES
+    assert len(features["heldout"]) == 100
 
 
 def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset) -> None:
@@ -254,8 +259,8 @@ def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset) -> No
     assert bundle.card.dataset_hash == digits.hash()
     recipe, x = bundle.card.recipe, to_unit_interval_plus_one(digits.train.pixels)
     moments = fit_moments(x, digits.train.labels, recipe.rank, recipe.class_rank)
-    found = [bundle.moments.everything, *bundle.moments.classes]
-    for got, true in zip(found, [moments.everything, *moments.classes], strict=True):
+    gaussians = [bundle.moments.everything, *bundle.moments.classes]
+    for got, true in zip(gaussians, [moments.everything, *moments.classes], strict=True):
         torch.testing.assert_close(got.mean.double(), true.mean, rtol=0, atol=1e-6)
         bound = 2 * HALF * float(true.variances.max()) * len(true.basis) ** 0.5
         assert float((covariance(got) - covariance(true)).abs().max()) < bound
@@ -313,13 +318,14 @@ def with_card(source: Path, path: Path, text: str) -> Path:
     return path
 
 
-def card_of(path: Path) -> dict:
+def card_of(path: Path) -> dict[str, Any]:
     with safe_open(path, "pt") as file:
-        return json.loads(file.metadata()["ablate"])
+        card: dict[str, Any] = json.loads(file.metadata()["ablate"])
+    return card
 
 
 @pytest.mark.parametrize("number", [0, 99, "1", None])
-def test_other_formats_are_refused(tiny_bundle: Path, tmp_path: Path, number) -> None:
+def test_other_formats_are_refused(tiny_bundle: Path, tmp_path: Path, number: object) -> None:
     card = card_of(tiny_bundle) | {"format": number}
     text = refusal(with_card(tiny_bundle, tmp_path / "f.safetensors", json.dumps(card)))
     assert f"format {number}" in text
@@ -369,7 +375,7 @@ class Trap:
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         return Path.touch, (self.mark,)
 
 
@@ -416,7 +422,10 @@ def test_a_bundle_trained_under_the_root_comes_before_the_shipped_one(
     own.parent.mkdir(parents=True)
     shutil.copy(zoo / "large.safetensors", own)
     assert bundles.find("small", workspace) == own
-    assert bundles.known(workspace) == {"large": zoo / "large.safetensors", "small": own}
+    assert bundles.available_bundles(workspace) == {
+        "large": zoo / "large.safetensors",
+        "small": own,
+    }
 
 
 @pytest.mark.parametrize("name", ["smal", "small-features", "none.safetensors", "zoo", ""])

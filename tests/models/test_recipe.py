@@ -10,7 +10,7 @@ import torch
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset, Images
 from ablate.models.recipe import Recipe
-from ablate.training.loop import check_fits
+from ablate.training.options import check_fits
 from ablate.training.pack import read_recipe
 
 FILES = Workspace(Path()).toml_files("train")

@@ -1,4 +1,4 @@
-"""Two processes by torchrun are one process: same batch, same losses, nearly the same weights."""
+"""Two processes of torchrun train as one: same batch, same losses, nearly the same weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ablate.diffusion.moments import fit_moments
 from ablate.models.bundle import build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.config import Net
-from ablate.training import distributed as parallel
+from ablate.training import distributed
 from ablate.training.loop import train
 
 STEPS = 8
@@ -30,20 +30,22 @@ from pathlib import Path
 
 import torch
 
-from ablate.training import distributed as parallel
+from ablate.training import distributed
 from ablate.data.datasets import load
 from ablate.models.recipe import Recipe
-from ablate.training.loop import Options, train
+from ablate.training.loop import train
+from ablate.training.options import Options
 
 torch.set_num_threads(1)
 recipe, folder = Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2])
 stop = int(sys.argv[3])
 
 
-def watch(news):
-    with (folder / f"{parallel.rank()}.txt").open("a") as told:
-        print(json.dumps([parallel.size(), len(news.losses), news.step, news.loss]), file=told)
-    if news.step == stop:
+def watch(report):
+    with (folder / f"{distributed.rank()}.txt").open("a") as file:
+        size = distributed.world_size()
+        print(json.dumps([size, len(report.losses), report.step, report.loss]), file=file)
+    if report.step == stop:
         raise SystemExit(0)
 
 
@@ -52,12 +54,12 @@ def thread_names():
 
 
 try:
-    with parallel.joined("cpu"):
+    with distributed.process_group("cpu"):
         options = Options(due=lambda step: step % 3 == 0)
-        checkpoint = folder / f"of-{parallel.rank()}.pt"
+        checkpoint = folder / f"of-{distributed.rank()}.pt"
         trained = train(recipe, load("digits"), checkpoint, options=options, watch=watch)
         weights = trained.model.net.state_dict()
-        torch.save(weights, folder / f"weights-{parallel.rank()}.pt")
+        torch.save(weights, folder / f"weights-{distributed.rank()}.pt")
         assert any("gloo" in name for name in thread_names()) or sys.platform != "linux"
 finally:
     left = [name for name in thread_names() if "gloo" in name]
@@ -108,8 +110,8 @@ def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path) 
     way they went. Biases in front of a norm of one channel a group have no gradient but rounding,
     which AdamW scales up: they go anywhere within the sum of the rates, to no effect.
 
-    Stopped after step 5 and taken up: the first one's checkpoint is all there is on disk, the
-    second process gets its state from there.
+    Stopped after step 5 and resumed: there is only the first process's checkpoint, from which the
+    second gets its state.
     """
     losses: list[float] = []
     start = untrained(recipe, digits)
@@ -118,16 +120,16 @@ def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path) 
     ).model.net.state_dict()
     by_torchrun(recipe, tmp_path, stop=5)
     by_torchrun(recipe, tmp_path)
-    told = [
+    reports = [
         [json.loads(line) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()]
         for rank in (0, 1)
     ]
-    assert told[0] == told[1]
+    assert reports[0] == reports[1]
     order = [1, 2, 3, 4, 5, 4, 5, 6, 7, 8]  # from the checkpoint after step 3
-    assert [row[:3] for row in told[0]] == [[2, 32, step] for step in order]
-    found = [loss for *_, loss in told[0]]
-    assert found[0] == pytest.approx(losses[0], rel=1e-6)  # before any update
-    assert found == pytest.approx([losses[step - 1] for step in order], rel=1e-4)
+    assert [row[:3] for row in reports[0]] == [[2, 32, step] for step in order]
+    shared_losses = [loss for *_, loss in reports[0]]
+    assert shared_losses[0] == pytest.approx(losses[0], rel=1e-6)  # before any update
+    assert shared_losses == pytest.approx([losses[step - 1] for step in order], rel=1e-4)
     first, second = (
         torch.load(tmp_path / f"weights-{rank}.pt", weights_only=True) for rank in (0, 1)
     )
@@ -167,21 +169,21 @@ def test_leaving_the_process_group_never_aborts(recipe: Recipe, tmp_path: Path) 
 
 def test_without_torchrun_there_is_one_process() -> None:
     values = torch.arange(3.0)
-    with parallel.joined("cpu") as device:
+    with distributed.process_group("cpu") as device:
         assert device == "cpu"
-        assert (parallel.size(), parallel.rank()) == (1, 0)
-        assert parallel.share(7) == slice(0, 7)
-        assert parallel.gathered(values) is values
-        assert parallel.agreed({"a": 1}) == {"a": 1}
+        assert (distributed.world_size(), distributed.rank()) == (1, 0)
+        assert distributed.batch_share(7) == slice(0, 7)
+        assert distributed.gathered(values) is values
+        assert distributed.from_first({"a": 1}) == {"a": 1}
 
 
 def test_shares_are_disjoint_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "size", lambda: 4)
+    monkeypatch.setattr(distributed, "world_size", lambda: 4)
     seen: list[int] = []
     for rank in range(4):
-        monkeypatch.setattr(parallel, "rank", lambda rank=rank: rank)
-        seen += range(12)[parallel.share(12)]
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        seen += range(12)[distributed.batch_share(12)]
     assert seen == list(range(12))
-    parallel.check_batch(12)
+    distributed.check_batch(12)
     with pytest.raises(UserError, match="batch = 10 cannot be shared equally by 4"):
-        parallel.check_batch(10)
+        distributed.check_batch(10)

@@ -45,7 +45,7 @@ def averaged(gamma: float) -> tuple[PowerEMA, list[dict[str, Tensor]]]:
 
 
 @pytest.mark.parametrize("gamma", [1.0, 7.0, 16.0])
-def test_average_has_power_function_weights(gamma) -> None:
+def test_average_has_power_function_weights(gamma: float) -> None:
     """Σ_τ w_τ θ_τ with w_τ = (τ^(γ+1) - (τ-1)^(γ+1)) / t^(γ+1): γ+1 times the integral of u^γ.
 
     From keep_t = ((t-1)/t)^(γ+1) the product over τ+1..t telescopes to (τ/t)^(γ+1). The weights
@@ -62,7 +62,7 @@ def test_average_has_power_function_weights(gamma) -> None:
 
 
 @pytest.mark.parametrize(("gamma", "width"), [(16.97, 0.05), (6.94, 0.10)])
-def test_width_is_karrass(gamma, width) -> None:
+def test_width_is_karrass(gamma: float, width: float) -> None:
     """Standard deviation of the profile as a share of the run: √((γ+1)/((γ+2)²(γ+3))).
 
     Karras et al. 2024: 16.97 and 6.94 have 5 % and 10 %. Measured here by what the average of
@@ -159,9 +159,9 @@ def tracked(count: int, gamma: float) -> tuple[Snapshots, PowerEMA, Tensor]:
 def test_the_tracked_lengths_come_back_exactly(gamma: float) -> None:
     """Their profile is one of the basis: one coefficient is 1, the others 0. float64."""
     snapshots, direct, _ = tracked(8, gamma)
-    found = snapshots.average(length_of(gamma))
+    average = snapshots.average(length_of(gamma))
     for name, value in direct.weights.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(average[name], value, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("length", [0.05, 0.07, 0.10, 0.15, 0.20])
@@ -186,7 +186,7 @@ def test_a_chosen_length_is_the_average_tracked_directly(length: float) -> None:
 
 def test_snapshots_are_taken_at_even_shares_up_to_the_last_step() -> None:
     for steps, count, expected in [(40, 8, range(5, 41, 5)), (7, 3, [3, 5, 7]), (2, 8, [1, 2])]:
-        assert sorted(Snapshots(Weights(), steps, count).moments) == list(expected)
+        assert sorted(Snapshots(Weights(), steps, count).due) == list(expected)
     none = Snapshots(Weights(), 40, 0)
     none.update(Weights(), 1)
     assert none.state() == {"averages": [], "taken": []}

@@ -39,7 +39,8 @@ def weights_of(original: Bundle) -> dict[str, Tensor]:
 
 def answers(bundle: Bundle, s: float) -> Tensor:
     with torch.no_grad():
-        return bundle.model(normal((4, 1, 8, 8), 0).float(), torch.full((4,), s))
+        denoised: Tensor = bundle.model(normal((4, 1, 8, 8), 0).float(), torch.full((4,), s))
+    return denoised
 
 
 def imported(weights: Path, original: Bundle, out: Path, key: str | None = None) -> Bundle:
@@ -65,7 +66,7 @@ def test_a_state_dict_under_a_key_with_ddp_names(original: Bundle, tmp_path: Pat
         read_weights(tmp_path / "w.pt")
 
 
-def test_a_network_that_is_told_k(tmp_path: Path) -> None:
+def test_a_network_that_is_conditioned_on_k(tmp_path: Path) -> None:
     """The paper's: s_θ(x, k), its output times x the hyvarinen, k = N (s/sigma)²."""
     recipe = Recipe(
         dataset="digits",

@@ -7,8 +7,10 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,12 +24,14 @@ from ablate.models import bundle as bundles
 from ablate.models.bundle import build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.config import Net
-from ablate.training import loop as training
-from ablate.training import state as course
-from ablate.training.loop import Options, heldout_error, train
+from ablate.nets.precondition import Model, Preconditioned
+from ablate.training import clock, state
+from ablate.training.heldout import EVALUATION_LEVELS, heldout_error
+from ablate.training.loop import train
+from ablate.training.options import Options, check_fits
 from ablate.training.step import (
-    Examples,
-    Learner,
+    TrainableModel,
+    TrainingImages,
     batch_indices,
     generator_of,
     learning_rate,
@@ -39,7 +43,7 @@ from tests.support.beds import generator, normal
 
 
 @pytest.mark.parametrize(("batch", "size"), [(8, 24), (7, 24), (50, 24), (24, 24), (1, 5)])
-def test_every_image_is_seen_once_per_epoch(batch, size) -> None:
+def test_every_image_is_seen_once_per_epoch(batch: int, size: int) -> None:
     """Batches laid end to end are one permutation of all images after another."""
     steps = math.ceil(4 * size / batch)
     order = torch.cat([batch_indices(3, step, batch, size) for step in range(steps)])
@@ -139,29 +143,30 @@ def test_heldout_error_is_that_of_the_denoiser(digits: Dataset, tiny_recipe: Rec
     x = to_unit_interval_plus_one(digits.train.pixels)
     moments = fit_moments(x, digits.train.labels, 64, 16)
     model = build_model(digits.shape, tiny_recipe, moments.everything).eval()
+    assert isinstance(model, Preconditioned)
     errors = heldout_error(model, digits._replace(heldout=digits.train), "cpu")
-    assert tuple(errors) == training.EVALUATION_LEVELS
+    assert tuple(errors) == EVALUATION_LEVELS
     y_0 = x.log()
-    for index, (s, found) in enumerate(errors.items()):
+    for index, (s, measured) in enumerate(errors.items()):
         level = torch.full((len(y_0),), s)
         with torch.no_grad():
             denoised = model(y_0 + s * normal(tuple(y_0.shape), 50 + index).float(), level)
         by_image = ((denoised - y_0) ** 2).flatten(1).mean(1).double()
         error = float(by_image.std()) / math.sqrt(len(by_image))
-        assert error < 0.05 * found
-        assert abs(found - float(by_image.mean())) < 4 * math.sqrt(2) * error
-        assert abs(found - float(model.error_variance(level)[0])) < 4 * error
+        assert error < 0.05 * measured
+        assert abs(measured - float(by_image.mean())) < 4 * math.sqrt(2) * error
+        assert abs(measured - float(model.error_variance(level)[0])) < 4 * error
 
 
 def test_heldout_error_sees_heldout_images_alone(digits: Dataset, tiny_bundle: Path) -> None:
     """And gives what stands on the bundle's card, up to the weights' float16."""
     bundle = bundles.read(tiny_bundle)
-    found = heldout_error(bundle.model, digits, "cpu")
+    errors = heldout_error(bundle.model, digits, "cpu")
     stated = bundle.card.provenance["heldout_error"]
-    for s, error in found.items():
+    for s, error in errors.items():
         assert error == pytest.approx(stated[str(s)], rel=1e-3)
     swapped = heldout_error(bundle.model, digits._replace(heldout=digits.train), "cpu")
-    assert all(swapped[s] != found[s] for s in found)
+    assert all(swapped[s] != errors[s] for s in errors)
 
 
 def test_training_leaves_the_global_generator_alone(
@@ -187,16 +192,19 @@ def test_trained_weights_are_the_average_over_the_run(
 ) -> None:
     """Σ_τ (τ^(γ+1) - (τ-1)^(γ+1)) θ_τ / t^(γ+1) of the weights after each step, each taken at its
     own learning rate; float32, some ten roundings."""
-    after, rates, step_of = [], [], course.take_step
+    after: list[dict[str, Tensor]] = []
+    rates: list[set[float]] = []
 
-    def spied(recipe, learner, y, step):
-        rates.append({group["lr"] for group in learner.optimiser.param_groups})
-        seen = step_of(recipe, learner, y, step)
-        weights = learner.model.net.named_parameters()
+    def spied(
+        recipe: Recipe, trainable: TrainableModel, images: TrainingImages, step: int
+    ) -> tuple[Tensor, Tensor]:
+        rates.append({group["lr"] for group in trainable.optimiser.param_groups})
+        seen = take_step(recipe, trainable, images, step)
+        weights = trainable.model.net.named_parameters()
         after.append({name: p.detach().clone() for name, p in weights})
         return seen
 
-    monkeypatch.setattr(course, "take_step", spied)
+    monkeypatch.setattr(state, "take_step", spied)
     recipe = tiny_recipe.model_copy(update={"steps": 5, "gamma": 2.0})
     trained = train(recipe, digits, tmp_path / "five.pt").model
     assert not trained.training
@@ -204,7 +212,7 @@ def test_trained_weights_are_the_average_over_the_run(
     shares = [(t**3 - (t - 1) ** 3) / 5**3 for t in range(1, 6)]
     for name, value in trained.net.named_parameters():
         pairs = zip(shares, after, strict=True)
-        expected = sum(share * weights[name].double() for share, weights in pairs)
+        expected = torch.stack([share * weights[name].double() for share, weights in pairs]).sum(0)
         torch.testing.assert_close(value.detach().double(), expected, rtol=1e-5, atol=1e-6)
         if name.endswith("stem.weight"):
             assert not torch.allclose(value, after[-1][name], rtol=1e-3, atol=1e-5)
@@ -213,19 +221,21 @@ def test_trained_weights_are_the_average_over_the_run(
 def test_an_interrupt_in_mid_step_loses_nothing(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is taken to its end, then kept: no checkpoint is due by itself."""
+    """The step is finished, then saved: no checkpoint is due by itself."""
     recipe = tiny_recipe.model_copy(update={"steps": 5})
     options = Options(due=lambda step: False)
     through = train(recipe, digits, tmp_path / "through.pt").model.net.state_dict()
-    step_of, taken = course.take_step, []
+    taken: list[int] = []
 
-    def interrupted(recipe, learner, examples, step):
+    def interrupted(
+        recipe: Recipe, trainable: TrainableModel, images: TrainingImages, step: int
+    ) -> tuple[Tensor, Tensor]:
         taken.append(step)
         if len(taken) == 3:
             signal.raise_signal(signal.SIGINT)
-        return step_of(recipe, learner, examples, step)
+        return take_step(recipe, trainable, images, step)
 
-    monkeypatch.setattr(course, "take_step", interrupted)
+    monkeypatch.setattr(state, "take_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, digits, tmp_path / "a.pt", options=options)
     resumed = train(recipe, digits, tmp_path / "a.pt", options=options).model.net.state_dict()
@@ -248,48 +258,51 @@ def test_checkpoints_can_be_due_by_steps(
     assert recipe.identity() == tiny_recipe.model_copy(update={"steps": 5}).identity()
 
 
-def told(recipe: Recipe, examples: Examples, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(images, labels of the images chosen, labels told) of a step, by a learner that listens."""
-    heard: list[tuple[Tensor, Tensor | None]] = []
+def step_inputs(
+    recipe: Recipe, images: TrainingImages, step: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(images, their indices, labels) that the loss function of a step is called with."""
+    calls: list[tuple[Tensor, Tensor | None]] = []
     weight = torch.nn.Parameter(torch.ones(()))
-    model = torch.nn.Module()
-    model.net = torch.nn.ParameterList([weight])
+    model = Model(torch.nn.ParameterList([weight]))
 
     def losses(y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None) -> Tensor:
-        heard.append((y_0, labels))
+        calls.append((y_0, labels))
         return weight * y_0.flatten(1).sum(1, keepdim=True)
 
-    take_step(recipe, Learner(model, losses, torch.optim.SGD([weight], 0.0)), examples, step)
-    chosen = batch_indices(recipe.seed, step, recipe.batch, len(examples.y))
-    return heard[0][0], chosen, heard[0][1]
+    optimiser = torch.optim.SGD([weight], 0.0)
+    take_step(recipe, TrainableModel(model, losses, optimiser), images, step)
+    chosen = batch_indices(recipe.seed, step, recipe.batch, len(images.y))
+    return calls[0][0], chosen, calls[0][1]
 
 
 def test_flips_mirror_about_half_of_the_images() -> None:
-    examples = Examples(normal((600, 3, 4, 4), 0).float(), torch.arange(600) % 10)
+    images = TrainingImages(normal((600, 3, 4, 4), 0).float(), torch.arange(600) % 10)
     recipe = Recipe(dataset="cifar10", steps=9, batch=600, flips=True)
-    seen, chosen, _ = told(recipe, examples, 2)
-    plain = examples.y[chosen]
+    seen, chosen, _ = step_inputs(recipe, images, 2)
+    plain = images.y[chosen]
     as_is = (seen == plain).flatten(1).all(1)
     mirror = (seen == plain.flip(3)).flatten(1).all(1)
     assert bool((as_is ^ mirror).all())
     assert abs(int(mirror.sum()) - 300) < 4 * 150**0.5  # binomial: variance 600/4
-    assert torch.equal(told(recipe.model_copy(update={"flips": False}), examples, 2)[0], plain)
+    assert torch.equal(step_inputs(recipe.model_copy(update={"flips": False}), images, 2)[0], plain)
 
 
-def test_a_network_with_classes_is_told_labels_and_some_are_withheld() -> None:
-    examples = Examples(normal((1000, 1, 4, 4), 0).float(), torch.arange(1000) % 10)
+def test_a_network_with_classes_gets_labels_and_some_are_dropped() -> None:
+    images = TrainingImages(normal((1000, 1, 4, 4), 0).float(), torch.arange(1000) % 10)
     recipe = Recipe(
         dataset="digits", steps=9, batch=1000, label_drop=0.2, net=Net(widths=(8,), classes=10)
     )
-    _, chosen, labels = told(recipe, examples, 1)
-    dropped = labels == 10
-    assert torch.equal(labels[~dropped], examples.labels[chosen][~dropped])
+    _, chosen, labels = step_inputs(recipe, images, 1)
+    assert labels is not None
+    dropped = labels.eq(10)
+    assert torch.equal(labels[~dropped], images.labels[chosen][~dropped])
     assert abs(int(dropped.sum()) - 200) < 4 * 160**0.5  # binomial: variance 1000 · 0.2 · 0.8
-    assert told(recipe.model_copy(update={"net": Net(widths=(8,))}), examples, 1)[2] is None
+    assert step_inputs(recipe.model_copy(update={"net": Net(widths=(8,))}), images, 1)[2] is None
 
 
 def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path) -> None:
-    """Told its class, a denoiser of digits does better than told none, where noise hides it."""
+    """A denoiser of digits is better with the class than without, at a high noise level."""
     net = Net(widths=(16,), blocks=1, classes=10)
     more = {"steps": 150, "batch": 64, "rate": 1e-2, "rank": 16, "s_min": 0.3, "net": net}
     recipe = tiny_recipe.model_copy(update=more)
@@ -298,9 +311,9 @@ def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path)
     labels, s = digits.heldout.labels, torch.full((len(y_0),), 1.0)
     noisy = y_0 + normal(tuple(y_0.shape), 5).float()
 
-    def error(told: Tensor | None) -> float:
+    def error(labels: Tensor | None) -> float:
         with torch.no_grad():
-            return float((model(noisy, s, told) - y_0).square().mean())
+            return float((model(noisy, s, labels) - y_0).square().mean())
 
     right, none, wrong = error(labels), error(None), error((labels + 3) % 10)
     assert right < 0.9 * none
@@ -310,7 +323,7 @@ def test_labels_are_learnt(digits: Dataset, tiny_recipe: Recipe, tmp_path: Path)
 def test_classes_must_be_those_of_the_dataset(digits: Dataset, tiny_recipe: Recipe) -> None:
     recipe = tiny_recipe.model_copy(update={"net": Net(widths=(8,), classes=7)})
     with pytest.raises(UserError, match=r"net.classes = 7, digits has 10"):
-        training.check_fits(recipe, digits)
+        check_fits(recipe, digits)
 
 
 def test_the_loss_is_the_weighted_error_of_the_step(
@@ -345,7 +358,7 @@ from ablate.training.pack import make_bundle
 from ablate.data.datasets import load
 from ablate.metrics.extractors.extractor import load_extractor, shipped_path
 from ablate.models.recipe import Recipe
-from ablate.training.loop import Options
+from ablate.training.options import Options
 
 torch.set_num_threads(1)
 recipe, folder = Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2])
@@ -396,8 +409,8 @@ def steps_and_ends(recipe: Recipe, folder: Path, *fatal: str) -> list[tuple[list
     return [([int(step) for step in steps.split()], end.strip()) for steps, end in rows]
 
 
-def equal(a: object, b: object) -> bool:
-    """Of nested checkpoints, to the last bit."""
+def equal(a: Any, b: Any) -> bool:
+    """Whether nested checkpoints are equal to the last bit."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     if isinstance(a, list):
@@ -480,7 +493,7 @@ class Trap:
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         return Path.touch, (self.mark,)
 
 
@@ -522,11 +535,14 @@ def test_foreign_checkpoints_are_refused(
 def test_checkpoints_are_written_when_due_and_at_the_end(
     digits: Dataset, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = []
-    save = torch.save
-    monkeypatch.setattr(
-        torch, "save", lambda state, path: (written.append(state["step"]), save(state, path))
-    )
+    written: list[int] = []
+    original = torch.save
+
+    def save(state: dict[str, Any], path: Path) -> None:
+        written.append(state["step"])
+        original(state, path)
+
+    monkeypatch.setattr(torch, "save", save)
     recipe = tiny_recipe.model_copy(update={"steps": 7})
     train(recipe, digits, tmp_path / "a.pt", options=Options(due=lambda step: step % 3 == 0))
     assert written == [3, 6, 7]
@@ -536,9 +552,9 @@ def test_checkpoints_are_written_when_due_and_at_the_end(
 def test_checkpoints_are_due_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each three minutes, counted from the last; steps of 50 seconds."""
     now = [1000.0]
-    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
-    due, found = training.every(180.0), []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    due, steps = clock.every(180.0), []
     for step in range(1, 13):
         now[0] += 50
-        found += [step] if due(step) else []
-    assert found == [4, 8, 12]
+        steps += [step] if due(step) else []
+    assert steps == [4, 8, 12]

@@ -1,4 +1,4 @@
-"""A training on record: what MLflow holds after it, and that being watched changes nothing."""
+"""A training logged to MLflow: what the run contains, and that logging does not change weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,18 +20,21 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset
 from ablate.models.recipe import Recipe
-from ablate.tracking import Reader, Tracker
-from ablate.training import mlflow_log as training_log
-from ablate.training.loop import DEFAULTS, Options, StepNews, train
+from ablate.tracking.reader import Reader
+from ablate.tracking.writer import Tracker
+from ablate.training import mlflow_log
+from ablate.training.loop import StepReport, train
 from ablate.training.mlflow_log import BandLosses, bands, logged, sample_grid, system_metrics
+from ablate.training.options import DEFAULTS, Options
 
 LEVELS = ("0.05", "0.1", "0.2", "0.4", "0.8", "1.6")
 
 
 def runs_of(workspace: Workspace, name: str = "tiny") -> list[Run]:
     client = MlflowClient(workspace.tracking_uri)
-    found = client.get_experiment_by_name(f"train-{name}")
-    return client.search_runs([found.experiment_id], order_by=["attributes.start_time ASC"])
+    experiment = client.get_experiment_by_name(f"train-{name}")
+    assert experiment is not None
+    return client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"])
 
 
 def test_bands_are_equal_parts_of_log_s() -> None:
@@ -40,17 +44,17 @@ def test_bands_are_equal_parts_of_log_s() -> None:
 
 
 def test_losses_are_means_by_band_since_last_asked() -> None:
-    found = BandLosses(0.01, 100.0)
-    found.add(torch.tensor([0.02, 0.05, 2.0]), torch.tensor([1.0, 3.0, 5.0]))
-    found.add(torch.tensor([100.0, 0.01]), torch.tensor([7.0, 2.0]))  # the ends are in
-    assert found.take() == {
+    losses = BandLosses(0.01, 100.0)
+    losses.add(torch.tensor([0.02, 0.05, 2.0]), torch.tensor([1.0, 3.0, 5.0]))
+    losses.add(torch.tensor([100.0, 0.01]), torch.tensor([7.0, 2.0]))  # the ends are in
+    assert losses.take() == {
         "loss": pytest.approx(3.6),
         "loss by level/0.01 to 0.1": pytest.approx(2.0),
         "loss by level/1 to 10": pytest.approx(5.0),
         "loss by level/10 to 100": pytest.approx(7.0),
     }
-    found.add(torch.tensor([0.5]), torch.tensor([4.0]))
-    assert found.take() == {"loss": 4.0, "loss by level/0.1 to 1": 4.0}
+    losses.add(torch.tensor([0.5]), torch.tensor([4.0]))
+    assert losses.take() == {"loss": 4.0, "loss by level/0.1 to 1": 4.0}
 
 
 def test_system_metrics_are_of_this_process() -> None:
@@ -68,7 +72,7 @@ def short(tiny_recipe: Recipe) -> Recipe:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One record for all tests here: to make one takes seconds."""
+    """One database for all tests here: making one takes seconds."""
     return Workspace(tmp_path_factory.mktemp("log"))
 
 
@@ -80,13 +84,13 @@ def watched(
     checkpoint: Path,
     stops: dict[int, BaseException] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Trained on record, checkpointed at each step; `stops` are raised after the steps named."""
+    """Train with a log, checkpointed at each step; `stops` are raised after the steps named."""
     with logged(workspace, name, recipe, DEFAULTS, "cpu") as log:
 
-        def watch(news: StepNews) -> None:
-            log(news)
-            if stops and news.step in stops:
-                raise stops[news.step]
+        def watch(report: StepReport) -> None:
+            log(report)
+            if stops and report.step in stops:
+                raise stops[report.step]
 
         options = Options(due=lambda step: True)
         done = train(recipe, digits, checkpoint, options=options, watch=watch)
@@ -102,8 +106,8 @@ def test_a_training_is_on_record(
 ) -> None:
     """Every step here, so that each is seen; and the weights are those of a training unwatched."""
     plain = train(short, digits, tmp_path / "plain.pt").model.net.state_dict()
-    every_step = training_log.TrainingLog
-    monkeypatch.setattr(training_log, "TrainingLog", lambda *args: every_step(*args, 0.0, 0.0))
+    every_step = partial(mlflow_log.TrainingLog, log_seconds=0.0, preview_seconds=0.0)
+    monkeypatch.setattr(mlflow_log, "TrainingLog", every_step)
     seen = watched(workspace, "tiny", short, digits, tmp_path / "a.pt")
     assert all(torch.equal(value, plain[name]) for name, value in seen.items())
     (run,) = runs_of(workspace)
@@ -155,13 +159,13 @@ def test_a_record_that_cannot_be_written_does_not_end_a_training(
 ) -> None:
     plain = train(short, digits, tmp_path / "plain.pt").model.net.state_dict()
 
-    def full(*args, **options) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(Tracker, "log_picture", full)
     seen = watched(workspace, "full", short, digits, tmp_path / "a.pt")
     assert all(torch.equal(value, plain[name]) for name, value in seen.items())
-    assert capsys.readouterr().err == "not on record: OSError: No space left on device\n"
+    assert capsys.readouterr().err == "not logged to MLflow: OSError: No space left on device\n"
     (run,) = runs_of(workspace, "full")
     assert run.info.status == "FINISHED"
     assert f"held-out error/{LEVELS[0]}" in run.data.metrics

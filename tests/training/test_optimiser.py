@@ -37,7 +37,9 @@ def test_the_polynomial_ends_in_its_band() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_orthogonalised_maps_singular_values_and_keeps_the_directions(shape) -> None:
+def test_orthogonalised_maps_singular_values_and_keeps_the_directions(
+    shape: tuple[int, int],
+) -> None:
     """A polynomial odd in M acts on the singular values of M/‖M‖ alone: U p(S) Vᵀ, exactly.
 
     In float64 rounding is some 1e-15 a step, and the polynomial's slope below 3.45⁵ = 485.
@@ -52,7 +54,7 @@ def test_orthogonalised_maps_singular_values_and_keeps_the_directions(shape) -> 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [1e-4, 1.0, 1e3])
-def test_orthogonalised_has_singular_values_near_one(shape, size) -> None:
+def test_orthogonalised_has_singular_values_near_one(shape: tuple[int, int], size: float) -> None:
     """Whatever the gradient's size, as none of these has a singular value below 0.0015 ‖M‖.
 
     float32 and the 1e-7 that keeps zero finite add less than 1e-3 to the band.
@@ -71,7 +73,7 @@ def test_orthogonalised_leaves_zero_at_zero() -> None:
 
 
 @pytest.mark.parametrize("shape", [(16, 8, 3, 3), (8, 32, 1, 1), (64, 4, 3, 3)])
-def test_muon_steps_are_of_adamws_size(shape) -> None:
+def test_muon_steps_are_of_adamws_size(shape: tuple[int, ...]) -> None:
     """An orthogonal m×n matrix has root mean square 1/√max(m, n); scaled, every step has 0.2.
 
     Times the band of the singular values, [0.68, 1.21]. AdamW's is at most about 1.
@@ -110,7 +112,7 @@ def test_muon_goes_down_the_gradient() -> None:
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_adamw_half_is_torch_adamw(weight_decay) -> None:
+def test_adamw_half_is_torch_adamw(weight_decay: float) -> None:
     """20 steps, the rate changed on the way; float64, so equal but for the order of operations."""
     ours, theirs = (
         [nn.Parameter(normal((5, 3), 7)), nn.Parameter(normal((4,), 8))] for _ in range(2)
@@ -165,7 +167,7 @@ def test_inner_convolutions_go_to_muon_and_the_rest_to_adamw() -> None:
     assert {"attention.out.weight", "shrink.0.weight", "bottom.0.conv_out.weight"} <= muon
 
 
-def _work(net: Compact, optimiser: MuonAdamW, steps: range) -> None:
+def _work(net: Compact, optimiser: torch.optim.Optimizer, steps: range) -> None:
     for step in steps:
         loss = ((net(normal((4, 2, 8, 8), step).float(), torch.zeros(4)) - 1) ** 2).mean()
         optimiser.zero_grad()

@@ -1,0 +1,91 @@
+"""Training by the clock: steps that fit a time budget, timed checkpoints, and speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ablate.models.recipe import Recipe
+from ablate.training import distributed
+from ablate.training.ema import PowerEMA
+from ablate.training.optimiser import make_optimiser
+from ablate.training.step import TrainableModel, TrainingImages, take_step
+
+TIMED_STEPS, UNTIMED_STEPS = 20, 5
+"""Steps taken to measure their duration; the first few are slower (compiling, allocating)."""
+
+CHECKPOINT_SECONDS = 180.0
+"""Time between checkpoints: what an interrupted training loses at most."""
+
+
+def with_planned_steps(
+    recipe: Recipe,
+    trainable: TrainableModel,
+    images: TrainingImages,
+    minutes: float | None,
+    saved: dict[str, Any] | None,
+) -> Recipe:
+    """The recipe with the number of steps that fits `minutes`, if these are given.
+
+    It is measured once, in a new training; a resumed one has it from its checkpoint.
+    """
+    if minutes is None:
+        return recipe
+    steps = saved["steps"] if saved else steps_within(60 * minutes, recipe, trainable, images)
+    return recipe.model_copy(update={"steps": steps})
+
+
+def steps_within(
+    seconds: float, recipe: Recipe, trainable: TrainableModel, images: TrainingImages
+) -> int:
+    """The number of steps that fits `seconds`, less the time it takes to measure it.
+
+    Measured by taking some steps and restoring the weights.
+    """
+    net = trainable.model.net
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    optimiser = make_optimiser(net, recipe)
+    ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
+    for step in range(TIMED_STEPS):
+        take_step(recipe, trainable._replace(optimiser=optimiser), images, step)
+        ema.update(net, step + 1)
+        ends.append(time.perf_counter())
+    net.load_state_dict(before)
+    each = (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
+    return distributed.from_first(max(1, int((seconds - (ends[-1] - ends[0])) / each)))
+
+
+def checkpoint_schedule(recipe: Recipe) -> Callable[[int], bool]:
+    """A function that returns whether a checkpoint is due after a step: by count or by clock."""
+    if recipe.checkpoint_every:
+        return lambda step: step % recipe.checkpoint_every == 0
+    return every(CHECKPOINT_SECONDS)
+
+
+def every(seconds: float) -> Callable[[int], bool]:
+    """A function that returns True at the first step after each period of `seconds`."""
+    last = time.monotonic()
+
+    def due(step: int) -> bool:
+        nonlocal last
+        if time.monotonic() - last < seconds:
+            return False
+        last = time.monotonic()
+        return True
+
+    return due
+
+
+class ImagesPerSecond:
+    """The speed of training, averaged over about the last twenty steps."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch, self._last, self._seconds = batch, time.perf_counter(), 0.0
+
+    def after_step(self) -> float:
+        """The speed, now that another step is done."""
+        now = time.perf_counter()
+        took, self._last = now - self._last, now
+        self._seconds += (took - self._seconds) * (0.05 if self._seconds else 1.0)
+        return self._batch / self._seconds
