@@ -51,7 +51,7 @@ def test_the_papers_levels_are_its_steps() -> None:
     s = recipe.noise_levels(generator(0)).double()
     k = PAPER_N * (s / 0.8) ** 2
     assert torch.allclose(k, k.round(), atol=1e-3)  # float32 levels: 1e-7 of 1,000 and its square
-    assert (k.round().min(), k.round().max()) == (1, PAPER_N - 1)
+    assert (int(k.round().min()), int(k.round().max())) == (1, PAPER_N - 1)
     # uniform on 1..999: spread 288.4, standard error of the mean 0.91
     assert abs(float(k.mean()) - 500) < 4 * 288.4 / 100_000**0.5
 

@@ -58,9 +58,9 @@ def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path) -> None
     """KID of 128 samples, so far below that of class Gaussians that no error bar is needed: an
     eighth, where the spread of either over seeds is within a fifth of the larger."""
     settings = few_step_settings(10, (0.002, 3.0))
-    found = showcase(Workspace(tmp_path), name, settings, 128, 0, tmp_path / "p.png", "cpu")
-    without = found.baselines["class-gaussian without network"]["kid"]
-    assert found.metrics["kid"] < without / 8
+    shown = showcase(Workspace(tmp_path), name, settings, 128, 0, tmp_path / "p.png", "cpu")
+    without = shown.baselines["class-gaussian without network"]["kid"]
+    assert shown.metrics["kid"] < without / 8
     assert (tmp_path / "p.png").exists()
 
 

@@ -1,6 +1,9 @@
-"""The networks: shapes, what they are before training, and what reaches their weights."""
+"""The networks: shapes, their output before training, and the gradients of their weights."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -12,15 +15,17 @@ from ablate.nets.compact import Compact
 from ablate.nets.precondition import AsInPaper, Preconditioned
 from tests.support.beds import generator, normal
 
+Network = TypeVar("Network", bound=nn.Module)
 
-def seeded(make, seed: int = 0) -> nn.Module:
+
+def seeded(make: Callable[[], Network], seed: int = 0) -> Network:
     """A module whose first weights come from `seed`; torch draws them from the global generator."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
 
 
-def perturbed(net: nn.Module, seed: int = 1) -> nn.Module:
+def perturbed(net: Network, seed: int = 1) -> Network:
     """As after training: no weight at its first value, none of the zeros left."""
     source = generator(seed)
     with torch.no_grad():
@@ -40,12 +45,13 @@ def levels(count: int) -> Tensor:
 
 def correlated(count: int, d: int, seed: int) -> Tensor:
     """Gaussian rows of unequal variances, none along an axis."""
-    return 0.3 + normal((count, d), seed) @ (normal((d, d), seed + 1) / d**0.5)
+    rows: Tensor = 0.3 + normal((count, d), seed) @ (normal((d, d), seed + 1) / d**0.5)
+    return rows
 
 
 # --- Compact ------------------------------------------------------------------------------------
 
-SIZES = {
+SIZES: dict[str, tuple[int, tuple[int, int], dict[str, Any]]] = {
     "digits": (1, (8, 8), {"widths": (16, 24), "patch": 1}),
     "mnist": (1, (28, 28), {"widths": (16, 24), "patch": 2}),
     "cifar": (3, (32, 32), {"widths": (16, 24), "patch": 2}),
@@ -58,12 +64,14 @@ SIZES = {
 every_size = pytest.mark.parametrize(("channels", "size", "net"), SIZES.values(), ids=SIZES.keys())
 
 
-def of_size(channels: int, net: dict) -> nn.Module:
+def of_size(channels: int, net: dict[str, Any]) -> Compact:
     return seeded(lambda: Compact(2 * channels, channels, **({"blocks": 1} | net)))
 
 
 @every_size
-def test_compact_gives_an_image_of_the_same_size(channels, size, net) -> None:
+def test_compact_gives_an_image_of_the_same_size(
+    channels: int, size: tuple[int, int], net: dict[str, Any]
+) -> None:
     compact = perturbed(of_size(channels, net))
     out = compact(images((3, 2 * channels, *size), 1), levels(3).log()).detach()
     assert out.shape == (3, channels, *size)
@@ -72,7 +80,7 @@ def test_compact_gives_an_image_of_the_same_size(channels, size, net) -> None:
 
 
 @every_size
-def test_compact_starts_at_zero(channels, size, net) -> None:
+def test_compact_starts_at_zero(channels: int, size: tuple[int, int], net: dict[str, Any]) -> None:
     compact = of_size(channels, net)
     out = compact(images((3, 2 * channels, *size), 1), levels(3).log())
     assert torch.equal(out, torch.zeros(3, channels, *size))
@@ -120,9 +128,9 @@ def test_gradients_reach_every_weight_by_the_third_step() -> None:
     def reached() -> set[str]:
         optimiser.zero_grad()
         ((net(image, log_s.double()) - target) ** 2).mean().backward()
-        found = {name for name, p in net.named_parameters() if float(p.grad.abs().max()) > 1e-9}
+        gradients = {name: p.grad for name, p in net.named_parameters() if p.grad is not None}
         optimiser.step()
-        return found
+        return {name for name, gradient in gradients.items() if float(gradient.abs().max()) > 1e-9}
 
     every = {name for name, _ in net.named_parameters()}
     assert reached() == {"out.weight", "out.bias"}
@@ -130,9 +138,12 @@ def test_gradients_reach_every_weight_by_the_third_step() -> None:
     held_back = {name for name in every if any(part in name for part in inside)}
     assert reached() == every - held_back
     assert reached() == every
-    keys = net.attention.qkv.bias.grad.chunk(3)[1]
+    bias = net.attention.qkv.bias
+    assert bias is not None
+    assert bias.grad is not None
+    queries, keys, values = bias.grad.chunk(3)
     assert float(keys.abs().max()) < 1e-13
-    assert all(float(part.abs().max()) > 1e-9 for part in net.attention.qkv.bias.grad.chunk(3)[::2])
+    assert all(float(part.abs().max()) > 1e-9 for part in (queries, values))
 
 
 def test_attention_is_its_formula() -> None:
@@ -173,7 +184,7 @@ def dense(gaussian: Gaussian) -> Tensor:
 
 
 @pytest.mark.parametrize("rank", [64, 20, 0])
-def test_untrained_model_is_the_best_linear_denoiser(rank) -> None:
+def test_untrained_model_is_the_best_linear_denoiser(rank: int) -> None:
     """mean + C (C + s²)⁻¹ (y - mean), with the matrices written out and solved in float64.
 
     float32 keeps 6e-8 of numbers below 4; sums of 64 of them, twice over, stay below 1e-5.
@@ -209,7 +220,7 @@ def test_rank_zero_is_the_scalar_form_of_edm() -> None:
 
 
 @pytest.mark.parametrize("rank", [64, 20, 0])
-def test_error_variance_is_the_linear_denoisers(rank) -> None:
+def test_error_variance_is_the_linear_denoisers(rank: int) -> None:
     """tr(C - C (C + s²)⁻¹ C)/d with matrices written out; float32 against float64: 64 roundings."""
     gaussian = fit_gaussian(correlated(500, 64, 13), rank)
     covariance, eye = dense(gaussian), torch.eye(64, dtype=torch.float64)
@@ -218,13 +229,15 @@ def test_error_variance_is_the_linear_denoisers(rank) -> None:
         (covariance - covariance @ torch.linalg.solve(covariance + x**2 * eye, covariance)).trace()
         for x in s.double()
     ]
-    found = model_of(gaussian).error_variance(s)
-    assert found.shape == (6, 1)
-    torch.testing.assert_close(found[:, 0].double(), torch.stack(expected) / 64, rtol=4e-6, atol=0)
+    variance = model_of(gaussian).error_variance(s)
+    assert variance.shape == (6, 1)
+    torch.testing.assert_close(
+        variance[:, 0].double(), torch.stack(expected) / 64, rtol=4e-6, atol=0
+    )
 
 
 class Spy(nn.Module):
-    """A network that answers 1 and keeps what it was asked."""
+    """A network whose output is 1, and which stores its inputs."""
 
     def forward(self, inputs: Tensor, log_s: Tensor) -> Tensor:
         self.inputs, self.log_s = inputs, log_s
@@ -245,7 +258,7 @@ def test_trained_model_adds_the_network_at_the_size_of_the_error() -> None:
 
 
 @pytest.mark.parametrize("s", [0.01, 0.5, 3.0])
-def test_the_network_is_asked_at_unit_size(s) -> None:
+def test_the_network_is_asked_at_unit_size(s: float) -> None:
     """Noisy data of 2,000 × 64 values reach it with mean square 1.
 
     Over the data that were fitted the data's own part is exact but for 1/2,000 (variances have
@@ -261,7 +274,7 @@ def test_the_network_is_asked_at_unit_size(s) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5])
-def test_a_sample_does_not_depend_on_its_batch(size) -> None:
+def test_a_sample_does_not_depend_on_its_batch(size: int) -> None:
     """The design's own bound, 1e-5: convolution kernels differ by batch, their sums by rounding."""
     gaussian = fit_gaussian(correlated(500, 64, 19), 64)
     model = model_of(gaussian)
@@ -272,7 +285,7 @@ def test_a_sample_does_not_depend_on_its_batch(size) -> None:
         parts = zip(y.split(size), s.split(size), strict=True)
         apart = torch.cat([model(*part) for part in parts])
     linear = gaussian.to(torch.float32).wiener(y.flatten(1), s[:, None]).view_as(y)
-    assert float((together - linear).abs().max()) > 0.01  # the network speaks
+    assert float((together - linear).abs().max()) > 0.01  # the network contributes
     torch.testing.assert_close(apart, together, rtol=0, atol=1e-5)
 
 
@@ -284,7 +297,7 @@ def test_the_moments_are_no_parameters() -> None:
     assert {part.dtype for part in moved} == {torch.float64}
 
 
-def test_compact_told_a_class() -> None:
+def test_compact_conditioned_on_a_class() -> None:
     """Labels matter, None means the row beyond the last, and the rows are all there is more."""
     plain = seeded(lambda: Compact(2, 1, (8, 16), blocks=1))
     net = perturbed(seeded(lambda: Compact(2, 1, (8, 16), blocks=1, classes=3)))
@@ -299,17 +312,17 @@ def test_compact_told_a_class() -> None:
         plain(image, log_s, torch.tensor([0, 1]))
 
 
-def test_preconditioning_hands_labels_on() -> None:
-    heard = []
+def test_preconditioning_passes_labels_to_the_network() -> None:
+    passed = []
 
     class Net(nn.Module):
         def forward(self, image: Tensor, log_s: Tensor, labels: Tensor) -> Tensor:
-            heard.append(labels)
+            passed.append(labels)
             return image[:, :1]
 
     gaussian, y, s = fit_gaussian(correlated(50, 16, 0), 4), images((2, 1, 4, 4), 1), levels(2)
     labels = torch.tensor([4, 7])
     Preconditioned(Net(), gaussian)(y, s, labels)
     AsInPaper(Net())(y, s, labels)
-    assert all(torch.equal(found, labels) for found in heard)
-    assert len(heard) == 2
+    assert all(torch.equal(each, labels) for each in passed)
+    assert len(passed) == 2

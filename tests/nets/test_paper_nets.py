@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -18,25 +19,30 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ablate.diffusion.moments import fit_gaussian
-from ablate.diffusion.processes import GBM, VEGBM
+from ablate.diffusion.processes import GBM, VEGBM, Process
 from ablate.nets.blocks import Attention
 from ablate.nets.by_step import ByStep, log_level, step
 from ablate.nets.ddpmpp import Block, DDPMpp, grown, halved
-from ablate.nets.ncsn_deeper import InstanceNorm, NCSNDeeper, Refine, Residual
+from ablate.nets.ncsn_deeper import ConvUnit, InstanceNorm, NCSNDeeper, Refine, Residual
 from ablate.nets.precondition import Preconditioned
 from tests.support.beds import generator
 
 STATED_DDPMPP = 61_804_419
-SIZE = {NCSNDeeper: 28, DDPMpp: 32}
-NETS = [NCSNDeeper, DDPMpp]
+Kind = type[NCSNDeeper] | type[DDPMpp]
+SIZE: dict[Kind, int] = {NCSNDeeper: 28, DDPMpp: 32}
+NETS: list[Kind] = [NCSNDeeper, DDPMpp]
 every_net = pytest.mark.parametrize("kind", NETS, ids=lambda kind: kind.__name__)
 
 
-def small(kind: type, channels: int = 1, **options: int) -> nn.Module:
+PublishedNet = TypeVar("PublishedNet", bound=NCSNDeeper | DDPMpp)
+
+
+def small(kind: type[PublishedNet], channels: int = 1, **options: Any) -> PublishedNet:
     """Width 16, dropout off, and no layer at zero: as if training had begun."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        net = kind(channels, channels, width=16, **options).eval()
+        net = kind(channels, channels, width=16, **options)
+        net.eval()
         for layer in net.modules():
             if isinstance(layer, nn.Conv2d) and not layer.weight.any():
                 nn.init.xavier_uniform_(layer.weight)
@@ -140,9 +146,11 @@ def test_ncsn_deeper_has_the_published_size() -> None:
 
 
 @every_net
-def test_classes_add_one_row_each_and_one_for_none(kind) -> None:
+def test_classes_add_one_row_each_and_one_for_none(kind: Kind) -> None:
     with torch.device("meta"):
-        width = kind(1, 1).conditioning.layers[-1].out_features
+        last = kind(1, 1).conditioning.layers[-1]
+        assert isinstance(last, nn.Linear)
+        width = last.out_features
         assert parameters(kind(1, 1, classes=10)) - parameters(kind(1, 1)) == 11 * width
 
 
@@ -161,7 +169,7 @@ def traced(net: nn.Module, channels: int, size: int) -> list[tuple[nn.Module, Te
 
 
 @pytest.mark.parametrize("blocks", [4, 8])
-def test_ddpmpp_layers_at_each_resolution(blocks) -> None:
+def test_ddpmpp_layers_at_each_resolution(blocks: int) -> None:
     seen = traced(small(DDPMpp, 3, blocks=blocks), 3, 32)
     convs = Counter(
         out.shape[-1]
@@ -178,7 +186,9 @@ def test_ddpmpp_layers_at_each_resolution(blocks) -> None:
 
 def test_ncsn_deeper_layers_at_each_resolution() -> None:
     net = small(NCSNDeeper)
-    seen = [(layer, out.shape[-1]) for layer, out in traced(net, 1, 28)]
+    seen = [
+        (layer, out.shape[-1]) for layer, out in traced(net, 1, 28) if isinstance(layer, nn.Conv2d)
+    ]
     convs = Counter(size for layer, size in seen if layer.kernel_size == (3, 3))
     # a refine block: 4 to adapt and 1 to fuse for each of two inputs, 2 to pool, 2 (the last: 6)
     # behind; a stage: 4, and a dilated one 1 more for its shortcut
@@ -192,7 +202,8 @@ def test_ncsn_deeper_layers_at_each_resolution() -> None:
     dilations = [layer.dilation for layer, _ in seen if layer.dilation != (1, 1)]
     assert dilations == [(2, 2)] * 5 + [(4, 4)] * 5
     assert len(net.stages) == len(net.refines) == 5
-    assert [len(refine.adapt) for refine in net.refines] == [1, 2, 2, 2, 2]
+    refines = [layer for layer in net.refines if isinstance(layer, Refine)]
+    assert [len(refine.adapt) for refine in refines] == [1, 2, 2, 2, 2]
 
 
 # ---- parts
@@ -210,7 +221,7 @@ def test_instance_norm_is_the_published_formula() -> None:
 
 
 def test_instance_norm_starts_about_the_identity_at_every_level() -> None:
-    """Scale and alpha near 1, shift 0; and with a spread over levels, or none could be told."""
+    """Scale and alpha near 1, shift 0; and they vary with the level."""
     net = small(NCSNDeeper)
     scale, alpha, shift = net.out_norm.film(
         net.conditioning(torch.linspace(-6, 1, 50), None)
@@ -239,12 +250,15 @@ def test_refine_adapts_fuses_pools_and_convolves() -> None:
     skip, coming, e = normal(2, 3, 7, 7), normal(2, 4, 4, 4, seed=2), normal(2, 2, seed=3)
 
     def unit(layers: nn.Module, h: Tensor) -> Tensor:
+        assert isinstance(layers, ConvUnit)
         first = layers.convs[0](functional.elu(layers.norms[0](h, e)))
-        return h + layers.convs[1](functional.elu(layers.norms[1](first, e)))
+        out: Tensor = h + layers.convs[1](functional.elu(layers.norms[1](first, e)))
+        return out
 
     parts = []
     for i, h in enumerate([skip, coming]):
-        h = unit(refine.adapt[i][1], unit(refine.adapt[i][0], h))
+        for layers in refine.adapt[i].children():
+            h = unit(layers, h)
         h = refine.fuse_convs[i](refine.fuse_norms[i](h, e))
         parts.append(functional.interpolate(h, (7, 7), mode="bilinear", align_corners=True))
     start, pooling = functional.elu(parts[0] + parts[1]), refine.pooling
@@ -278,7 +292,8 @@ def test_ncsn_deeper_starts_at_a_sensible_size() -> None:
     net = small(NCSNDeeper)
     spreads: list[float] = []
     for stage in net.stages:
-        stage[-1].register_forward_hook(lambda *args: spreads.append(float(args[2].std())))
+        *_, last = stage.children()
+        last.register_forward_hook(lambda *args: spreads.append(float(args[2].std())))
     with torch.no_grad():
         out = net(normal(4, 1, 28, 28), torch.linspace(-5, 1, 4))
     assert all(1 / 3 < after / before < 3 for before, after in pairwise(spreads))
@@ -290,13 +305,13 @@ def test_ncsn_deeper_starts_at_a_sensible_size() -> None:
 
 @every_net
 @pytest.mark.parametrize("size", [28, 32, 13, 7])
-def test_shape(kind, size) -> None:
+def test_shape(kind: Kind, size: int) -> None:
     net = kind(2, 3, width=8)
     assert net(normal(2, 2, size, size), torch.zeros(2)).shape == (2, 3, size, size)
 
 
 @every_net
-def test_every_parameter_learns(kind) -> None:
+def test_every_parameter_learns(kind: Kind) -> None:
     net = small(kind, classes=3)
     size = SIZE[kind]
     out = net(normal(3, 1, size, size), torch.tensor([-4.0, -1.0, 1.0]), torch.tensor([0, 1, 3]))
@@ -308,7 +323,7 @@ def test_every_parameter_learns(kind) -> None:
 
 
 @every_net
-def test_levels_and_classes_matter(kind) -> None:
+def test_levels_and_classes_matter(kind: Kind) -> None:
     net = small(kind, classes=3)
     image, s = normal(1, 1, 14, 14), torch.tensor([-1.0])
     here = net(image, s, torch.tensor([1]))
@@ -321,7 +336,7 @@ def test_levels_and_classes_matter(kind) -> None:
 
 
 @every_net
-def test_a_sample_does_not_depend_on_its_batch(kind) -> None:
+def test_a_sample_does_not_depend_on_its_batch(kind: Kind) -> None:
     net = small(kind, classes=3)
     image, s, labels = normal(3, 1, 14, 14), torch.tensor([-4.0, -1.0, 1.0]), torch.arange(3)
     together = net(image, s, labels)
@@ -330,7 +345,7 @@ def test_a_sample_does_not_depend_on_its_batch(kind) -> None:
 
 
 @every_net
-def test_channels_last_is_kept_and_changes_nothing(kind) -> None:
+def test_channels_last_is_kept_and_changes_nothing(kind: Kind) -> None:
     net, image, s = small(kind), normal(2, 1, 14, 14), torch.tensor([-3.0, 0.5])
     expected = net(image, s)
     net.to(memory_format=torch.channels_last)
@@ -344,7 +359,7 @@ def test_channels_last_is_kept_and_changes_nothing(kind) -> None:
 
 
 @every_net
-def test_preconditioning_takes_it(kind) -> None:
+def test_preconditioning_takes_it(kind: Kind) -> None:
     gaussian = fit_gaussian(normal(40, 64), rank=4)
     net = Preconditioned(kind(2, 1, width=8).eval(), gaussian)
     out = net(normal(2, 1, 8, 8), torch.tensor([0.1, 1.0]))
@@ -363,7 +378,7 @@ PROCESSES = [GBM(0.8), VEGBM(0.1, 2.0)]
 
 
 class Table(nn.Module):
-    """A network by step: says which row it was asked for."""
+    """A network by step, which stores the step it is evaluated at."""
 
     def forward(self, image: Tensor, k: Tensor, labels: Tensor | None = None) -> Tensor:
         self.k, self.labels = k, labels
@@ -372,7 +387,7 @@ class Table(nn.Module):
 
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("N", [50, 1000])
-def test_steps_and_levels_are_inverse(process, N) -> None:
+def test_steps_and_levels_are_inverse(process: Process, N: int) -> None:
     k = torch.arange(1, N)
     log_s = log_level(process, N, k)
     assert log_s.dtype == torch.float32
@@ -394,7 +409,7 @@ def test_levels_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_by_step_asks_the_network_for_the_right_step(continuous) -> None:
+def test_by_step_asks_the_network_for_the_right_step(continuous: bool) -> None:
     net = Table()
     by_step = ByStep(net, GBM(0.8), 1000, continuous)
     k = torch.tensor([1.0, 3.4, 998.6])
@@ -403,6 +418,7 @@ def test_by_step_asks_the_network_for_the_right_step(continuous) -> None:
     asked = k if continuous else torch.tensor([1, 3, 999])
     torch.testing.assert_close(net.k, asked, rtol=1e-5, atol=0)
     torch.testing.assert_close(out, image * asked[:, None, None, None], rtol=1e-5, atol=0)
+    assert net.labels is not None
     assert net.labels.tolist() == [0, 1, 2]
     by_step(image, log_level(GBM(0.8), 1000, k))
     assert net.labels is None
@@ -410,7 +426,7 @@ def test_by_step_asks_the_network_for_the_right_step(continuous) -> None:
 
 @pytest.mark.parametrize("k", [0.4, 999.6])
 @pytest.mark.parametrize("continuous", [False, True])
-def test_by_step_refuses_levels_the_network_never_saw(k, continuous) -> None:
+def test_by_step_refuses_levels_the_network_never_saw(k: float, continuous: bool) -> None:
     by_step = ByStep(Table(), GBM(0.8), 1000, continuous)
     log_s = log_level(GBM(0.8), 1000, torch.tensor([500.0, k]))
     with pytest.raises(ValueError, match="steps 1 to 999"):
