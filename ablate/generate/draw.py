@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -130,7 +129,7 @@ def draw_batch(
         StepNoise(seed, indices, score.shape, device),
         limits,
         _frame_steps(len(plan)) if frames else (),
-        partial(sampler.init, **own) if sampler.init else None,
+        sampler.first_memory(own),
     )
 
 
