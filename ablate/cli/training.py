@@ -45,28 +45,43 @@ def train(
 
     Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
     """
+    from ablate.training.pack import make_options, read_recipe
+
+    workspace: Workspace = context.obj
+    path = workspace.find_toml(name, "train")
+    recipe = read_recipe(path)
+    target = safetensors(out or workspace.bundles / f"{path.stem}.safetensors")
+    options = make_options(recipe, minutes, start, ema_length, workspace)
+    _train(workspace, path.stem, recipe, options, target, device, again)
+
+
+def _train(
+    workspace: Workspace,
+    name: str,
+    recipe: Recipe,
+    options: Options,
+    target: Path,
+    device: str,
+    again: bool,
+) -> None:
+    """Train in this process, one of several or the only one; the first prints the results."""
     from ablate.core.device import resolve
     from ablate.data.datasets import load
     from ablate.metrics.extractors.extractor import find_extractor
     from ablate.training import distributed
-    from ablate.training.pack import is_done, make_bundle, make_options, read_recipe
-    from ablate.training.pack import locked_training as locked
+    from ablate.training.pack import is_done, locked_training, make_bundle
 
-    workspace: Workspace = context.obj
-    path = workspace.find_toml(name, "train")
-    recipe, name = read_recipe(path), path.stem
-    target = safetensors(out or workspace.bundles / f"{name}.safetensors")
     checkpoint = workspace.mlruns / "training" / f"{name}.pt"
-    options = make_options(recipe, minutes, start, ema_length, workspace)
     dataset = load(recipe.dataset)  # an error if it is missing, before anything else
     extractor = find_extractor(recipe.dataset, workspace.bundles)
-    with distributed.process_group(resolve(device)) as where, locked(checkpoint, name) as first:
+    group = distributed.process_group(resolve(device))
+    with group as where, locked_training(checkpoint, name) as first:
         if distributed.from_first(first and is_done(target, checkpoint, recipe, options, again)):
             if first:
                 print(f"already finished: {target}; --again trains it anew")
             return
-        files = (checkpoint, target, where)
         with _watched(workspace, name, recipe, options, where, first) as watch:
+            files = (checkpoint, target, where)
             trained = make_bundle(
                 name, recipe, dataset, extractor, *files, options=options, watch=watch
             )

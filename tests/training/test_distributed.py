@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,66 +20,49 @@ from ablate.models.recipe import Recipe
 from ablate.nets.config import Net
 from ablate.training import distributed
 from ablate.training.loop import train
+from tests.support.commands import fork_server
+from tests.training.worker import train_in_group
 
 STEPS = 8
 
-WORKER = """
-import json
-import os
-import sys
-from pathlib import Path
-
-import torch
-
-from ablate.training import distributed
-from ablate.data.datasets import load
-from ablate.models.recipe import Recipe
-from ablate.training.loop import train
-from ablate.training.options import Options
-
-torch.set_num_threads(1)
-recipe, folder = Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2])
-stop = int(sys.argv[3])
-
-
-def watch(report):
-    with (folder / f"{distributed.rank()}.txt").open("a") as file:
-        size = distributed.world_size()
-        print(json.dumps([size, len(report.losses), report.step, report.loss]), file=file)
-    if report.step == stop:
-        raise SystemExit(0)
-
-
-def thread_names():
-    return [(task / "comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
-
-
-try:
-    with distributed.process_group("cpu"):
-        options = Options(due=lambda step: step % 3 == 0)
-        checkpoint = folder / f"of-{distributed.rank()}.pt"
-        trained = train(recipe, load("digits"), checkpoint, options=options, watch=watch)
-        weights = trained.model.net.state_dict()
-        torch.save(weights, folder / f"weights-{distributed.rank()}.pt")
-        assert any("gloo" in name for name in thread_names()) or sys.platform != "linux"
-finally:
-    left = [name for name in thread_names() if "gloo" in name]
-    with (folder / f"threads-{os.environ['RANK']}.txt").open("a") as file:
-        print(*left, file=file)
-"""
-
 
 def by_torchrun(recipe: Recipe, folder: Path, stop: int = 0) -> None:
-    script = folder / "worker.py"
-    script.write_text(WORKER)
+    """Train in two new processes, which torchrun starts."""
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     launch += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
-    command = [sys.executable, *launch, str(script), recipe.model_dump_json(), str(folder)]
+    worker = ["-m", "tests.training.worker", recipe.model_dump_json(), str(folder), str(stop)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
-        [*command, str(stop)], env=environment, capture_output=True, text=True, timeout=180
+        [sys.executable, *launch, *worker],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def forked_rank(rank: int, port: int, recipe: str, folder: Path, stop: int) -> None:
+    """A process with the environment that torchrun gives to one."""
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    os.environ.update(meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"})
+    train_in_group(Recipe.model_validate_json(recipe), folder, stop)
+
+
+def by_forks(recipe: Recipe, folder: Path, stop: int) -> None:
+    """Train in two forks of a process that has imported torch, which takes torchrun seconds."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = port, recipe.model_dump_json(), folder, stop
+    start = fork_server().Process
+    ranks = [start(target=forked_rank, args=(rank, *arguments)) for rank in (0, 1)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join(180)
+    assert [process.exitcode for process in ranks] == [0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +102,7 @@ def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path) 
     alone = train(
         recipe, digits, tmp_path / "alone.pt", progress=lambda _, loss: losses.append(loss)
     ).model.net.state_dict()
-    by_torchrun(recipe, tmp_path, stop=5)
+    by_forks(recipe, tmp_path, stop=5)
     by_torchrun(recipe, tmp_path)
     reports = [
         [json.loads(line) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from functools import partial
 from importlib.metadata import version
@@ -26,6 +23,8 @@ from ablate.training import mlflow_log
 from ablate.training.loop import StepReport, train
 from ablate.training.mlflow_log import BandLosses, bands, logged, sample_grid, system_metrics
 from ablate.training.options import DEFAULTS, Options
+from tests.support.commands import Command, until
+from tests.support.studies import copy_of_record
 
 LEVELS = ("0.05", "0.1", "0.2", "0.4", "0.8", "1.6")
 
@@ -73,7 +72,9 @@ def short(tiny_recipe: Recipe) -> Recipe:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One database for all tests here: making one takes seconds."""
-    return Workspace(tmp_path_factory.mktemp("log"))
+    workspace = Workspace(tmp_path_factory.mktemp("log"))
+    copy_of_record(workspace.record)
+    return workspace
 
 
 def watched(
@@ -199,6 +200,7 @@ TOML = """
 dataset = "digits"
 steps = 4000
 batch = 16
+checkpoint_every = 200
 rank = 8
 class_rank = 4
 [net]
@@ -211,14 +213,12 @@ def test_the_command_is_on_record_and_ctrl_c_is_too(tmp_path: Path) -> None:
     path = tmp_path / "studies" / "train" / "long.toml"
     path.parent.mkdir(parents=True)
     path.write_text(TOML)
-    command = [sys.executable, "-m", "ablate", "--root", str(tmp_path), "train", "long"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
-        assert process.stdout is not None
-        assert "200/4000 steps" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+    copy_of_record(Workspace(tmp_path).record)
+    process, checkpoint = Command(tmp_path, "train", "long"), tmp_path / "mlruns/training/long.pt"
+    until(checkpoint.exists, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert "200/4000 steps" in out
     assert process.returncode == 130
     assert err == "interrupted; the same command continues\n"
     (run,) = runs_of(Workspace(tmp_path), "long")

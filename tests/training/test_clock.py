@@ -1,0 +1,40 @@
+"""When checkpoints are due: by the clock, or by the number of steps."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ablate.data.datasets import Dataset
+from ablate.models.recipe import Recipe
+from ablate.training import clock
+from ablate.training.loop import train
+
+
+def test_checkpoints_are_due_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each three minutes, counted from the last; steps of 50 seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    due, steps = clock.every(180.0), []
+    for step in range(1, 13):
+        now[0] += 50
+        steps += [step] if due(step) else []
+    assert steps == [4, 8, 12]
+
+
+def test_checkpoints_can_be_due_by_steps(
+    digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe.model_copy(update={"steps": 5, "checkpoint_every": 2})
+    seen = []
+
+    def look(step: int, loss: float) -> None:
+        path = tmp_path / "a.pt"
+        seen.append(torch.load(path, weights_only=True)["step"] if path.exists() else 0)
+
+    train(recipe, digits, tmp_path / "a.pt", progress=look)
+    assert seen == [0, 0, 2, 2, 4]
+    assert recipe.identity() == tiny_recipe.model_copy(update={"steps": 5}).identity()
