@@ -77,12 +77,13 @@ def resolved(name: str) -> str:
 
 
 def names_in(tree: ast.AST, module: str) -> Iterator[str]:
-    """Everything imported, wherever the import stands: in a function or for type checking too."""
+    """Everything imported anywhere: at the top, in a function, or for type checking alone."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively, unlike the rest"
+            assert node.module is not None
             yield node.module
             for alias in node.names:  # from ablate import data: the module ablate.data
                 whole = f"{node.module}.{alias.name}"

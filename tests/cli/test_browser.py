@@ -85,9 +85,10 @@ def test_the_ui_shows_the_study_its_trials_and_their_images(
     browser: Any, ui: str, root: Path
 ) -> None:
     client = MlflowClient(Workspace(root).tracking_uri)
-    experiment = client.get_experiment_by_name("tiny")
-    assert experiment is not None
-    browser.get(f"{ui}/#/experiments/{experiment.experiment_id}/runs")
+    found = client.get_experiment_by_name("tiny")
+    assert found is not None
+    experiment = found.experiment_id
+    browser.get(f"{ui}/#/experiments/{experiment}/runs")
     study = browser.find_element("partial link text", "tiny/quick/")
     study.find_element("xpath", "./ancestor::*[@role='row'][1]//button").click()  # unfold
     for number in range(3):

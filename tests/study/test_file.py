@@ -10,7 +10,7 @@ import pytest
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.generate.settings import Settings
-from ablate.metrics.registry import objectives
+from ablate.metrics.registry import Direction, objectives
 from ablate.models.bundle import shipped
 from ablate.results import Objective
 from ablate.search import propose
@@ -255,8 +255,9 @@ def test_values_of_a_domain(domain: Domain, values: tuple[object, ...] | None) -
 @pytest.mark.parametrize("name", objectives())
 def test_an_objective_knows_which_way_is_better(name: str) -> None:
     """Quality goes up, distances and costs go down; a file that says otherwise is wrong."""
-    better = "maximize" if name in ("precision", "recall", "density", "coverage") else "minimize"
-    worse = "minimize" if better == "maximize" else "maximize"
+    quality = name in ("precision", "recall", "density", "coverage")
+    better: Direction = "maximize" if quality else "minimize"
+    worse = "minimize" if quality else "maximize"
     text = GOOD.replace("[fixed]", f'[[objectives]]\nmetric = "{name}"\n[fixed]', 1)
     assert parse(text, "s", "quick").objectives == (Objective(name, better),)
     said = text.replace(f'"{name}"\n', f'"{name}"\ndirection = "{better}"\n', 1)
