@@ -112,7 +112,11 @@ def assert_whole(root: Path, whole: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kills", [5, pytest.param(100, marks=pytest.mark.slow)], ids=["5 kills", "100 kills"]
+    "kills",
+    [
+        pytest.param(5, marks=pytest.mark.long, id="5 kills"),
+        pytest.param(100, marks=pytest.mark.slow, id="100 kills"),
+    ],
 )
 def test_kills_at_random_moments_leave_no_trace(
     kills: int, whole: Path, tiny_bundle: Path, tmp_path: Path

@@ -76,6 +76,7 @@ def test_eight_workers_run_every_cell_of_a_grid_once(tiny_bundle: Path, tmp_path
     )
 
 
+@pytest.mark.long
 def test_a_random_search_is_the_same_with_several_workers(
     tiny_bundle: Path, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def ended_well(process: Command) -> str:
     return output
 
 
+@pytest.mark.long
 @needs_postgres
 def test_two_of_four_machines_die_and_nothing_is_lost(whole: Path, site: Site) -> None:
     team = [site.join() for _ in range(4)]
@@ -200,6 +202,7 @@ AWAY = 6.0
 client tries again after 2, 4, 8, … seconds."""
 
 
+@pytest.mark.long
 @needs_postgres
 def test_servers_may_be_unreachable_for_a_while(whole: Path, site: Site) -> None:
     """PostgreSQL is restarted and the tracking server is stopped for a while, in mid-study; workers
