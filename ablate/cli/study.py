@@ -63,37 +63,48 @@ def study(
     Several machines share a study by running the same command with the same --storage and
     --tracking-uri.
     """
-    from ablate.cli.console import console, print_plan, print_study
     from ablate.core.device import resolve
+
+    workspace, where = shared(context.obj, storage, tracking_uri), resolve(device)
+    given = {"minutes": minutes, "evaluations": evaluations}
+    limits = {name: value for name, value in given.items() if value is not None}
+    spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
+    setup = _prepared(spec, name, workspace, where, by_default=budget is None)
+    if plan:
+        _plan(setup)
+    elif worker:
+        _work(setup, workspace)
+    elif workers == 1:
+        _summarise(workspace, setup.study, _watch_one(setup, workspace))
+    else:
+        again = [name, "--budget", spec.budget, "--trials", str(setup.study.trials)]
+        again += [f"--{limit}={value}" for limit, value in limits.items()]
+        outcome = _watch_many(setup, workspace, again, workers, device)
+        _summarise(workspace, setup.study, outcome)
+
+
+def _prepared(spec: Study, name: str, workspace: Workspace, device: str, by_default: bool) -> Setup:
+    """Everything that the study needs, checked; prints what is about to be run."""
+    from ablate.cli.console import console, print_study
     from ablate.experiment.prepare import prepare
 
-    workspace = shared(context.obj, storage, tracking_uri)
-    where = resolve(device)
-    spec = read_study(workspace, name, budget, where, trials)
-    limits = {"minutes": minutes, "evaluations": evaluations}
-    spec = spec.model_copy(update={k: v for k, v in limits.items() if v is not None})
     try:
-        setup = prepare(spec, workspace, where)
+        setup = prepare(spec, workspace, device)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
-    spec = setup.study
-    print_study(spec, "" if budget else f", the default on {where}")
+    print_study(setup.study, f", the default on {device}" if by_default else "")
     if setup.left_out:
         console.print(
             "forward-data is left out: its training images are not on this machine (ablate data)"
         )
-    if plan:
-        from ablate.experiment.cost import make_plan, probe
+    return setup
 
-        print_plan(make_plan(setup, probe(setup)), spec, where)
-    elif worker:
-        _work(setup, workspace)
-    elif workers == 1:
-        _summarise(workspace, spec, _watch_one(setup, workspace))
-    else:
-        again = [name, "--budget", spec.budget, "--trials", str(spec.trials)]
-        again += [f"--{k}={v}" for k, v in limits.items() if v is not None]
-        _summarise(workspace, spec, _watch_many(setup, workspace, again, workers, device))
+
+def _plan(setup: Setup) -> None:
+    from ablate.cli.console import print_plan
+    from ablate.experiment.cost import make_plan, probe
+
+    print_plan(make_plan(setup, probe(setup)), setup.study, setup.device)
 
 
 def _work(setup: Setup, workspace: Workspace) -> None:
