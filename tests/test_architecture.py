@@ -184,7 +184,8 @@ def test_modules_are_named_for_what_they_do(module: str) -> None:
 def unseeded(call: ast.Call) -> bool:
     """Does it draw from, or make, a generator that nobody seeded?"""
     name = ast.unparse(call.func)
-    if name in {"np.random.default_rng", "numpy.random.default_rng"}:
+    makers = {"default_rng", "Generator", "SFC64"}
+    if name in {f"{module}.random.{maker}" for module in ("np", "numpy") for maker in makers}:
         return not call.args and not call.keywords
     draws = {"rand", "randn", "randint", "randperm", "normal", "multinomial", "bernoulli"}
     if name in {f"torch.{draw}" for draw in draws}:

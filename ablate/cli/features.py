@@ -33,8 +33,9 @@ def compute(
     """Compute the features of a split into the cache (ABLATE_CACHE); continues after a kill."""
     from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
+    from ablate.data.tensor_cache import cache_folder
     from ablate.experiment.evaluate import features_of, find_features, image_set
-    from ablate.metrics.feature_cache import address_of, cache_folder, export_features
+    from ablate.metrics.feature_cache import address_of, export_features
 
     resolve("cpu")
     target = None if out is None else safetensors(out)
@@ -52,7 +53,8 @@ def compute(
 @features_app.command("import", epilog="Example: ablate features import cifar10-test.safetensors")
 def import_(file: Annotated[Path, typer.Argument(help="What `compute --out` wrote.")]) -> None:
     """Import features that another machine computed into the cache."""
-    from ablate.metrics.feature_cache import cache_folder, import_features
+    from ablate.data.tensor_cache import cache_folder
+    from ablate.metrics.feature_cache import import_features
 
     address = import_features(file, cache_folder())
     print(f"{address.images} images of {address.dataset}/{address.split}: {address.key}")

@@ -11,13 +11,14 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
 from ablate.data.registry import DATASETS
+from ablate.data.tensor_cache import cache_folder
 from ablate.experiment.evaluation import Evaluation, comparison, differences, record
 from ablate.experiment.image_sets import ImageSet, drawn, image_set, settings_of
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor, extract, find_extractor
 from ablate.metrics.extractors.inception import inception
 from ablate.metrics.extractors.resize import RESIZES
-from ablate.metrics.feature_cache import address_of, cache_folder, cached_features
+from ablate.metrics.feature_cache import address_of, cached_features
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts
 from ablate.nets.classifier import Classifier
@@ -128,4 +129,5 @@ def evaluate(
     measured = measure(features_of(samples, extractor, progress), reference, which)
     copies = {} if near is None else near.find(samples.pixels)
     panel = None if near is None else near.panel(samples.pixels, copies)
-    return Evaluation(samples, measured, reference.protocol, knobs or {}, copies, panel)
+    protocol = reference.protocol._replace(streams=samples.streams)
+    return Evaluation(samples, measured, protocol, knobs or {}, copies, panel)

@@ -22,6 +22,7 @@ from ablate.generate.draw import draw
 from ablate.generate.presets import with_knobs
 from ablate.generate.settings import Settings, known_knobs
 from ablate.models import bundle as bundles
+from ablate.samplers.noise import STREAMS
 
 
 class ImageSet(NamedTuple):
@@ -31,6 +32,7 @@ class ImageSet(NamedTuple):
     pixels: Tensor  # uint8, [N, C, H, W]
     dataset: datasets.Dataset | None = None  # the dataset, if the images are a split of one
     split: str = ""  # train or test
+    streams: int = 0  # version of the random numbers that drew them; 0: not drawn here
 
     def hash(self) -> str:
         """Hash of the images, or of their dataset."""
@@ -65,7 +67,7 @@ def drawn(
     )
     if drawing.reason:
         raise UserError(f"{bundle}: diverged ({drawing.reason})")
-    return ImageSet(Path(bundle).stem, drawing.pixels)
+    return ImageSet(Path(bundle).stem, drawing.pixels, streams=STREAMS)
 
 
 def settings_of(card: bundles.Card, knobs: Sequence[str]) -> Settings:

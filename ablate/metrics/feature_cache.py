@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,30 +16,24 @@ from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ablate.core.errors import UserError, first_line
-from ablate.core.files import waiting, whole_file
+from ablate.core.files import whole_file
 from ablate.data.datasets import Dataset
+from ablate.data.tensor_cache import cached_tensors
 from ablate.metrics.extractors.extractor import Extractor, extract
 
 SPLITS = ("train", "test")
 NAME = re.compile(r"[\w-]+")
 """What every part of an address must match, since they form the name of a folder."""
 
-Tensors = dict[str, Tensor]
-
 PIECE = 1000
 """Images per file."""
 
 FORMAT = 1
 """Version of the cache's layout."""
-
-
-def cache_folder() -> Path:
-    """The folder of the cache: ABLATE_CACHE, or one in the user's cache."""
-    return Path(os.environ.get("ABLATE_CACHE", "~/.cache/ablate/features")).expanduser()
 
 
 class Address(NamedTuple):
@@ -123,33 +116,6 @@ def _piece(
     if not computed:
         progress(len(images))
     return tensors["features"]
-
-
-def cached_tensors(
-    path: Path, compute: Callable[[], Tensors], valid: Callable[[Tensors], bool] = lambda _: True
-) -> Tensors:
-    """The tensors in a file; if it is missing, broken or not `valid`, compute and write them.
-
-    If several processes ask at once, one computes and the others wait.
-    """
-    if (cached := _read(path, valid)) is not None:
-        return cached
-    with waiting(path.with_suffix(".lock")):
-        if (cached := _read(path, valid)) is not None:  # another process may have written it
-            return cached
-        computed = compute()
-        with whole_file(path) as scratch:
-            save_file({name: each.contiguous() for name, each in computed.items()}, scratch)
-        return computed
-
-
-def _read(path: Path, valid: Callable[[Tensors], bool]) -> Tensors | None:
-    """The tensors in a file, or None if it is missing, broken or not valid."""
-    try:
-        tensors: Tensors = load_file(path)
-        return tensors if valid(tensors) else None
-    except (OSError, KeyError, SafetensorError):
-        return None
 
 
 def export_features(features: Tensor, address: Address, out: Path) -> None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ablate.data.tensor_cache import Tensors
 from ablate.metrics.estimate import Estimate, Measured
-from ablate.metrics.feature_cache import Tensors
 from ablate.metrics.reference import Reference
 
 PIECE = 1024

@@ -19,10 +19,12 @@ class Protocol(NamedTuple):
     reference_count: int
     samples: int  # per seed
     seeds: int = 1  # number of seeds that the value averages
+    streams: int = 0  # version of the random numbers that drew the samples; 0: not drawn here
 
     @property
     def hash(self) -> str:
-        """The hash of all fields; one seed is left out, so that hashes of older versions hold."""
-        fields = {k: v for k, v in self._asdict().items() if k != "seeds" or v != 1}
+        """The hash of all fields; what has its default is left out, so that older hashes hold."""
+        defaults = self._field_defaults
+        fields = {k: v for k, v in self._asdict().items() if v != defaults.get(k)}
         text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -9,9 +9,9 @@ from pathlib import Path
 from torch import Tensor
 
 from ablate.core.registry import resolved
+from ablate.data.tensor_cache import Tensors, cached_tensors
 from ablate.metrics.estimate import Measured
 from ablate.metrics.extractors.extractor import Extractor
-from ablate.metrics.feature_cache import Tensors, cached_tensors
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
@@ -44,12 +44,14 @@ def make_reference(
     content_hash: str,
     samples: int,
     seeds: int = 1,
+    streams: int = 0,
     folder: Path | None = None,
 ) -> Reference:
     """Make the reference called `name`, such as cifar10/test, with its protocol.
 
     features: those of the reference images by this extractor; content_hash: the hash of the images;
-    samples: the number of samples that are compared with it, per seed.
+    samples: the number of samples that are compared with it, per seed; streams: the version of the
+    random numbers that draw them, 0 if they are not drawn here.
     """
     protocol = Protocol(
         extractor=extractor.name,
@@ -61,6 +63,7 @@ def make_reference(
         reference_count=len(features),
         samples=samples,
         seeds=seeds,
+        streams=streams,
     )
     return Reference(features, protocol, folder)
 

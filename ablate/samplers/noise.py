@@ -2,6 +2,10 @@
 
 They do not depend on batch size, order, worker, device or configuration, so two configurations
 with the same seeds are compared on the same noise.
+
+The generators are numpy's, seeded with 128 bits. torch's generator on the CPU keeps 32 bits of a
+seed, so that some two of 50,000 samples would easily share their noise. SFC64 draws normals
+twice as fast as Philox.
 """
 
 from __future__ import annotations
@@ -9,17 +13,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
+
+STREAMS = 2
+"""Version of the random numbers, part of every protocol: it rises whenever the numbers change."""
 
 CHUNK = 16
 """Steps drawn at once per sample. Fixed, because a stream's numbers depend on this size."""
 
 
-def stream(seed: int, index: int, purpose: str) -> torch.Generator:
+def stream(seed: int, index: int, purpose: str) -> np.random.Generator:
     """The generator of one sample for one purpose (`start` or `steps`)."""
-    digest = hashlib.blake2b(f"{purpose}/{seed}/{index}".encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+    digest = hashlib.blake2b(f"{purpose}/{seed}/{index}".encode(), digest_size=16).digest()
+    return np.random.Generator(np.random.SFC64(int.from_bytes(digest, "big")))
 
 
 class StepNoise:
@@ -34,8 +42,8 @@ class StepNoise:
 
     def __call__(self, step: int) -> Tensor:
         if step % CHUNK == 0:
-            for row, generator in zip(self._chunk, self._streams, strict=True):
-                torch.randn(row.shape, generator=generator, out=row)
+            for row, generator in zip(self._chunk.numpy(), self._streams, strict=True):
+                generator.standard_normal(dtype=np.float32, out=row)
         return self._chunk[:, step % CHUNK].to(self._device, copy=True)  # the chunk is reused
 
 
@@ -44,6 +52,6 @@ def start_numbers(seed: int, indices: Sequence[int], size: int) -> tuple[Tensor,
     u, z = torch.empty(len(indices)), torch.empty(len(indices), size)
     for row, index in enumerate(indices):
         generator = stream(seed, index, "start")
-        u[row] = torch.rand((), generator=generator)
-        torch.randn((size,), generator=generator, out=z[row])
+        u[row] = generator.random(dtype=np.float32)
+        generator.standard_normal(dtype=np.float32, out=z[row].numpy())
     return u, z

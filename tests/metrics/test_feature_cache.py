@@ -137,6 +137,7 @@ from pathlib import Path
 
 import torch
 
+from ablate.data import tensor_cache
 from ablate.data.datasets import Dataset, Images
 from ablate.metrics.extractors.extractor import load_extractor, shipped_path
 from ablate.metrics import feature_cache as cache
@@ -158,7 +159,7 @@ def die(tensors, path):
 
 
 if fatal == "die":
-    cache.save_file = die
+    tensor_cache.save_file = die
 watched = extractor._replace(prepare=prepare, batch=10_000)
 found = cache.cached_features(Dataset("digits", images, images, ""), "train", watched, folder)
 print("sum", float(found.double().sum()))

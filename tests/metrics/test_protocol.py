@@ -9,7 +9,9 @@ from ablate.metrics.protocol import Protocol
 from ablate.results import require_same
 
 PROTOCOL = Protocol("digits-features", "6fe1", "none", True, "digits/train", "ca7d", 1438, 1000, 1)
-OTHER = Protocol("inception", "abcd", "tf-bilinear-299", False, "digits/test", "0000", 359, 999, 3)
+OTHER = Protocol(
+    "inception", "abcd", "tf-bilinear-299", False, "digits/test", "0000", 359, 999, 3, 2
+)
 
 
 @pytest.mark.parametrize("field", Protocol._fields)
