@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ablate.data.datasets import to_pixels
 from ablate.diffusion.inits import INITS
 from ablate.experiment.prepare import SPLITS, Setup
+from ablate.metrics.estimate import Z95
 from ablate.metrics.extractors.extractor import extract
+from ablate.metrics.reference import measure
 from ablate.results import INTERVAL, summarise
 from ablate.samplers.noise import start_numbers
 
@@ -18,19 +22,55 @@ def baselines(setup: Setup) -> dict[str, dict[str, float]]:
     Real held-out images are the best possible value. Gaussians fitted to each class are what a
     sampler reaches without any network.
     """
-    other = "test" if setup.study.reference == "train" else "train"
-    images = setup.bundle.features[SPLITS[other]]
-    count = min(setup.study.samples, len(images))
-    real, fitted = [], []
-    for seed in setup.study.seeds:
-        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-        real.append(setup.measure(images[order[:count]]))
-        fitted.append(setup.measure(_without_network(setup, seed)))
+    study = setup.study
+    other = "test" if study.reference == "train" else "train"
+    sets = disjoint_sets(setup.bundle.features[SPLITS[other]], study.samples, study.seeds)
     name = {"test": "held-out images", "train": "training images"}[other]
-    if count < setup.study.samples:  # MLflow allows neither brackets nor commas
-        name += f" - only {count}"
-    rows = {name: real, "class-gaussian without network": fitted}
-    return {name: _with_intervals(of_seeds) for name, of_seeds in rows.items()}
+    fitted = [setup.measure(_without_network(setup, seed)) for seed in study.seeds]
+    return {
+        name + _fewer(sets, study.samples, len(study.seeds)): _of_sets(setup, sets),
+        "class-gaussian without network": _with_intervals(fitted),
+    }
+
+
+def disjoint_sets(images: torch.Tensor, samples: int, seeds: Sequence[int]) -> list[torch.Tensor]:
+    """Up to one set a seed of `samples` rows of images, [M, f], no row in two of them.
+
+    Sets that share images differ less than independent ones, and the interval over them would be
+    too small. So there are fewer sets where there are fewer images, each of as many images as a
+    trial has samples, because FID depends on that number. If the images do not fill one set, they
+    are it.
+    """
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seeds[0]))
+    count = min(samples, len(images))
+    most = min(len(seeds), len(images) // count)
+    return [images[order[k * count : (k + 1) * count]] for k in range(most)]
+
+
+def _fewer(sets: Sequence[torch.Tensor], samples: int, seeds: int) -> str:
+    """What the name says of fewer images or sets than trials have samples or seeds."""
+    count = len(sets[0])  # MLflow allows neither brackets nor commas
+    if count < samples:
+        return f" - only {count}"
+    return "" if len(sets) == seeds else f" - only {len(sets) * count} in {_times(len(sets))}"
+
+
+def _times(sets: int) -> str:
+    return "one set" if sets == 1 else f"{sets} sets"
+
+
+def _of_sets(setup: Setup, sets: Sequence[torch.Tensor]) -> dict[str, float]:
+    """Means and intervals over sets.
+
+    Where a single set is all there is for several seeds, the interval is that of its own standard
+    error, from the influence of every image of both sides. With one seed there is none, as for
+    trials.
+    """
+    if len(sets) > 1 or len(setup.study.seeds) == 1:
+        return _with_intervals([setup.measure(each) for each in sets])
+    estimates = {name: m.estimate for name, m in measure(sets[0], setup.reference).items()}
+    values = {name: each.value for name, each in estimates.items()}
+    return values | {name + INTERVAL: Z95 * each.error for name, each in estimates.items()}
 
 
 def _without_network(setup: Setup, seed: int) -> torch.Tensor:
