@@ -95,7 +95,8 @@ def _prepared(spec: Study, name: str, workspace: Workspace, device: str, by_defa
     print_study(setup.study, f", the default on {device}" if by_default else "")
     if setup.left_out:
         console.print(
-            "forward-data is left out: its training images are not on this machine (ablate data)"
+            "Starts that need training images are left out: these are not on this machine (ablate"
+            " data)"
         )
     return setup
 

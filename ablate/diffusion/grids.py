@@ -6,7 +6,7 @@ A grid is a float64 tensor of N noise levels s_{N-1} > … > s_1 > s_0 = 0.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +14,23 @@ from torch import Tensor
 from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.processes import Process, level, shift
 
+Step = float | Literal["law"]
+"""The relative step r = L delta N, or "law" for 1/(2 - kappa²) level by level."""
+
 CHI_STEPS = 1000
 """chi is the factor on kappa per 1/1000 of the time, for every grid; 1000 is the paper's N."""
+
+
+class Linear(NamedTuple):
+    """A step that is exact for a denoiser D that changes linearly in -log s.
+
+    y <- D + keep (y - D) + slope dD/d(-log s) + bias + noise z
+    """
+
+    keep: float
+    slope: float
+    bias: float
+    noise: float
 
 
 class Level(NamedTuple):
@@ -28,6 +43,7 @@ class Level(NamedTuple):
     drift: float  # delta mu
     variance: float  # delta sigma²
     kappa: float
+    linear: Linear | None = None  # of an exponential integrator
 
 
 def uniform(process: Process, N: int) -> Tensor:
@@ -48,23 +64,53 @@ def geometric(process: Process, N: int, s_min: float, cap: float | None = None) 
     even = 0 if straight else even_steps(s_max**2, s_min**2, N - 2, cap or 0)
     top = (s_max**2 - torch.arange(even, dtype=torch.float64) * (cap or 0)).sqrt()
     first = math.sqrt(s_max**2 - even * (cap or 0))
-    rest = torch.logspace(0, 1, N - 1 - even, s_min / first, dtype=torch.float64) * first
-    return _ending_at_zero(torch.cat([top, rest]))
+    return _ending_at_zero(torch.cat([top, _geometric(first, s_min, N - 1 - even)]))
 
 
 def karras(process: Process, N: int, s_min: float, rho: float = 7.0) -> Tensor:
     """N - 1 levels evenly spaced in s^(1/rho) from s(1) to s_min, then 0 (Karras et al., Eq. 5)."""
     s_max = float(level(process, torch.ones((), dtype=torch.float64)))
-    ends = s_max ** (1 / rho), s_min ** (1 / rho)
-    return _ending_at_zero(torch.linspace(*ends, N - 1, dtype=torch.float64) ** rho)
+    return _ending_at_zero(_karras(s_max, s_min, N - 1, rho))
+
+
+def _geometric(high: float, low: float, count: int) -> Tensor:
+    return torch.logspace(0, 1, count, low / high, dtype=torch.float64) * high
+
+
+def _karras(high: float, low: float, count: int, rho: float = 7.0) -> Tensor:
+    ends = high ** (1 / rho), low ** (1 / rho)
+    return torch.linspace(*ends, count, dtype=torch.float64) ** rho
+
+
+def within_literal(process: Process, kind: str, N: int, count: int) -> Tensor:
+    """`count` levels from s_{N-1} to s_1 of the paper's N levels, spaced as a grid of this kind."""
+    first, last = 1 - 1 / N, 1 / N
+    if kind == "uniform":
+        return level(process, torch.linspace(first, last, count, dtype=torch.float64))
+    high, low = level(process, first), level(process, last)
+    return {"geometric": _geometric, "karras": _karras}[kind](high, low, count)
 
 
 def _ending_at_zero(s: Tensor) -> Tensor:
     return torch.cat([s, torch.zeros(1, dtype=s.dtype)])
 
 
+def annealing(times: Tensor, chi: float) -> Tensor:
+    """kappa at each of the times but the last, which is 0: chi^(1000 (t_{N-1} - t))."""
+    return chi ** (CHI_STEPS * (times[0] - times[:-1]))
+
+
+def relative_steps(r: Step, kappas: Tensor) -> Tensor:
+    """The relative step at each level: r, or by the law 1/(2 - kappa²).
+
+    ADLS scales drift and noise by the same r. It has the marginals of the forward process if
+    r = (1 + kappa² r)/2.
+    """
+    return 1 / (2 - kappas**2) if r == "law" else torch.full_like(kappas, float(r))
+
+
 def plan(
-    process: Process, grid: Tensor, *, chi: float = 1.0, r: float = 1.0, L: int = 1, n: int = 0
+    process: Process, grid: Tensor, *, chi: float = 1.0, r: Step = 1.0, L: int = 1, n: int = 0
 ) -> list[Level]:
     """All steps of a run: L at each level, then n without noise at the lowest.
 
@@ -72,12 +118,13 @@ def plan(
     step (r = 1 covers the whole reverse time), and kappa = chi^(1000 (t_{N-1} - t)).
     """
     times = process.time(grid)
+    kappas = annealing(times, chi)
+    steps = relative_steps(r, kappas) / L
     shifts = shift(process, times)
     removed = grid[:-1] ** 2 - grid[1:] ** 2
     drifts = shifts[:-1] - shifts[1:] + removed / 2  # ∫ mu = ∫ (mu - sigma²/2) + ∫ sigma²/2
-    kappas = chi ** (CHI_STEPS * (times[0] - times[:-1]))
     rows = torch.stack(
-        [grid[:-1], grid[1:], shifts[:-1], shifts[1:], drifts * (r / L), removed * (r / L), kappas],
+        [grid[:-1], grid[1:], shifts[:-1], shifts[1:], drifts * steps, removed * steps, kappas],
         dim=1,
     )
     levels = [Level(*row) for row in rows.tolist()]

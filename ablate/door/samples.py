@@ -91,12 +91,13 @@ def sample(
     torch.Size([4, 1, 8, 8])
     """
     from ablate.generate.draw import draw
-    from ablate.generate.source import check_noise_range, make_source
+    from ablate.generate.source import check_noise_range, check_starts, make_source
 
     handle = load_bundle(bundle, root) if isinstance(bundle, str) else bundle
     settings = settings_for(handle, {"sampler": sampler, **knobs})
     check_noise_range(settings, handle.card)
     source = make_source(handle.bundle, [settings.init])
+    check_starts([settings], source)
     drawn = draw(handle.bundle.score_model, source, settings, seed, samples, resolve(device))
     if drawn.reason:
         raise UserError(f"{handle.name}: the samples diverged ({drawn.reason})")

@@ -37,10 +37,11 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
     how = {**protocol._asdict(), "hash": protocol.hash}
     measured: dict[str, object] = dict.fromkeys(measured_in_studies(), how)
     measured |= {f"nn_{space.name}": space.protocol() for space in setup.neighbourhood.spaces}
+    own = [*(each.own for each in SAMPLERS.values()), *(each.own for each in INITS.values())]
     vocabulary = {
         "labels": {name: metric.label for name, metric in METRICS.items()},
         "leaking": [name for name, init in INITS.items() if init.leaks_data],
-        "knobs": {knob.name: knob.about for each in SAMPLERS.values() for knob in each.own},
+        "knobs": {knob.name: knob.about for knobs in own for knob in knobs},
     }
     documents = {
         STUDY: study.model_dump(mode="json"),

@@ -10,12 +10,13 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
 from ablate.diffusion.inits import INITS, Source
-from ablate.generate.source import check_noise_range, make_source
+from ablate.generate.source import check_noise_range, check_starts, make_source
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor, find_extractor
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts, measured_in_studies
 from ablate.models import bundle as bundles
+from ablate.samplers.noise import STREAMS
 from ablate.study.definition import Study
 from ablate.study.domain import Scalar
 
@@ -35,7 +36,8 @@ class Setup(NamedTuple):
     @property
     def identity(self) -> str:
         """Hash of everything that determines the study's results."""
-        return self.study.identity(self.bundle.hash, self.extractor.hash)
+        streams = f"streams {STREAMS}"
+        return self.study.identity(self.bundle.hash, self.extractor.hash, streams)
 
     def measure(self, features: torch.Tensor) -> dict[str, float]:
         """Distances of a set of features to the reference."""
@@ -47,35 +49,41 @@ class Setup(NamedTuple):
         return f"{self.study.name}/{self.study.budget}/{self.identity}"
 
 
-def available(study: Study, card: bundles.Card) -> Study:
+def available(study: Study, bundle: bundles.Bundle) -> Study:
     """The study without the initialisations that need training images, if these are not on this
     machine and there are other initialisations."""
-    leaking = frozenset(name for name in study.values("init") if _leaks(name))
-    if not leaking or _training_images(card) is not None:
+    lacking = frozenset(name for name in study.values("init") if _needs_images(name, bundle))
+    if not lacking or _training_images(bundle.card) is not None:
         return study
-    return study.without("init", leaking)
+    return study.without("init", lacking)
 
 
-def _leaks(init: Scalar) -> bool:
-    return str(init) in INITS and INITS[str(init)].leaks_data
+def _needs_images(name: Scalar, bundle: bundles.Bundle) -> bool:
+    """Whether a start needs training images: for itself, or for a fit that the bundle lacks."""
+    if (init := INITS.get(str(name))) is None:
+        return False
+    return init.leaks_data or (init.needs_mixture and bundle.mixture is None)
 
 
 def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
     """Load what a study needs; an error if anything is missing or does not fit."""
     path = bundles.find(study.bundle, workspace)
-    card = bundles.read_card(path)
-    whole, study = study, available(study, card)
+    bundle = bundles.read(path)
+    card = bundle.card
+    whole, study = study, available(study, bundle)
     _check_noise_ranges(study, card)
     extractor = find_extractor(card.dataset, workspace.bundles, card.extractor)
-    bundle = bundles.read(path)
     features = bundle.features[SPLITS[study.reference]]
     name, seeds = f"{card.dataset}/{study.reference}", len(study.seeds)
-    reference = make_reference(features, extractor, name, card.dataset_hash, study.samples, seeds)
+    reference = make_reference(
+        features, extractor, name, card.dataset_hash, study.samples, seeds, STREAMS
+    )
     fewest = min((study.samples, *study.rungs))
     check_counts(measured_in_studies(), fewest, len(reference.features), extractor.net.width)
     sides = bundle.features["train"], bundle.features["heldout"]
     near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
     source = make_source(bundle, [str(name) for name in study.values("init")])
+    check_starts(map(study.settings, study.corners()), source)
     return Setup(study, bundle, extractor, reference, source, device, near, study != whole)
 
 

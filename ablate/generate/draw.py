@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ablate.data.datasets import to_pixels
-from ablate.diffusion.inits import INITS, Source, pick
+from ablate.diffusion.inits import INITS, Source
+from ablate.generate.plans import first_memory, make_kernel, make_plan
 from ablate.generate.settings import Settings
 from ablate.models.score_model import ScoreModel
 from ablate.nets.precondition import Model
@@ -116,20 +117,22 @@ def draw_batch(
 
     frames: whether to keep the states of a trajectory strip.
     """
-    plan, sampler = settings.plan(), settings.kind
+    plan = make_plan(settings)
     u, z = start_numbers(seed, indices, math.prod(score.shape))
-    start = INITS[settings.init].draw(source, plan[0].s, u, z) + plan[0].shift
-    labels = pick(u, score.classes).to(device) if score.classes else None  # classes of the starts
-    own = settings.own_knobs
+    init = INITS[settings.init]
+    start = init.draw(source, plan[0].s, u, z, **settings.start_knobs) + plan[0].shift
+    labels = None
+    if score.classes:
+        labels = init.labels(source, score.classes, u, **settings.start_knobs).to(device)
     return drive(
-        sampler.kernel(own),
+        make_kernel(settings),
         _denoiser(score.model, labels, progress),
         start.view(-1, *score.shape).to(device),
         plan,
         StepNoise(seed, indices, score.shape, device),
         limits,
         _frame_steps(len(plan)) if frames else (),
-        sampler.first_memory(own),
+        first_memory(settings),
     )
 
 

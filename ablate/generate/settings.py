@@ -6,47 +6,74 @@ Importing this module imports no torch, so that study files are read quickly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ablate.core.knobs import values_of
 from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.inits import INITS
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
 from ablate.samplers.registry import ANNEALED, SAMPLERS, Sampler
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ablate.diffusion.grids import Level
+    from ablate.diffusion.grids import Step
 
 SCHEDULE_KNOBS = {"constant": {"sigma"}, "ve": {"sigma_min", "sigma_max"}}
 GRIDS_WITH_FLOOR = {"geometric", "karras"}
+GRID_KNOBS = {"grid", "levels", "s_min", "cap"}
 DEFAULT_FLOOR = 0.01
 """Lowest level of such a grid: noise of 0.01 in log x is 1 % of a pixel's value in [1, 2]."""
 
+PAPER_LEVELS = 1000
+"""The paper's N: levels of the literal run that an exponential integrator stands for."""
+
+DECIDING = ("sampler", "integrator", "N", "schedule", "grid")
+"""Knobs that decide whether others apply; each may depend on those before it."""
+
 
 def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether `knob` has a meaning given the sampler, schedule and grid chosen so far."""
+    """Whether `knob` has a meaning given the other knobs chosen so far."""
     sampler = str(chosen.get("sampler"))
-    if sampler in SAMPLERS:
-        if knob in ANNEALED:
-            return knob in SAMPLERS[sampler].knobs
-        if knob not in Settings.model_fields:
-            return any(knob == own.name for own in SAMPLERS[sampler].own)
+    if sampler in SAMPLERS and knob in ANNEALED and knob not in SAMPLERS[sampler].knobs:
+        return False
+    if knob not in Settings.model_fields:
+        return _owned(knob, sampler, str(chosen.get("init")))
     if any(knob in knobs for knobs in SCHEDULE_KNOBS.values()):
         return knob in SCHEDULE_KNOBS.get(chosen.get("schedule", "constant"), {knob})
+    if knob == "integrator":
+        return sampler not in SAMPLERS or SAMPLERS[sampler].law is not None
+    return _fits_integrator(knob, chosen)
+
+
+def _fits_integrator(knob: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether a knob of the levels has a meaning: `N` is the paper's grid, walked or stood for."""
+    grid, integrator = chosen.get("grid", "geometric"), chosen.get("integrator")
+    if integrator == "literal" and "N" in chosen and knob in GRID_KNOBS:
+        return False
+    if knob == "N":
+        return integrator is not None
+    if knob == "order":
+        return bool(integrator == "exponential")
     if knob == "s_min":
-        return chosen.get("grid", "geometric") in GRIDS_WITH_FLOOR
+        return grid in GRIDS_WITH_FLOOR and integrator != "exponential"
     if knob == "cap":
-        return bool(chosen.get("grid", "geometric") == "geometric")
+        return bool(grid == "geometric") and integrator != "exponential"
     return True
+
+
+def _owned(knob: str, sampler: str, init: str) -> bool:
+    """Whether the sampler or the initialisation has a knob of its own by this name; if one of them
+    is not chosen yet, whether any has."""
+    samplers = [SAMPLERS[sampler]] if sampler in SAMPLERS else SAMPLERS.values()
+    inits = [INITS[init]] if init in INITS else INITS.values()
+    return any(knob == own.name for each in (*samplers, *inits) for own in each.own)
 
 
 class Settings(BaseModel):
     """A complete configuration. Knobs that do not apply stay None.
 
-    A knob that is no field here must be one of the sampler's own.
+    A knob that is no field here must be one of the sampler's or the initialisation's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
@@ -59,9 +86,12 @@ class Settings(BaseModel):
     sigma_max: float | None = Field(None, gt=0)
     chi: float | None = Field(None, gt=0, le=1)
     L: int | None = Field(None, ge=1)
-    r: float | None = Field(None, gt=0)
+    r: Annotated[float, Field(gt=0)] | Literal["law"] | None = None
     delta: float | None = Field(None, gt=0)
     n: int | None = Field(None, ge=0)
+    integrator: Literal["literal", "exponential"] | None = None
+    order: int | None = Field(None, ge=1, le=2)
+    N: int | None = Field(None, ge=4, le=100_000)  # levels of the paper's grid
     grid: Literal["uniform", "geometric", "karras"] = "geometric"
     levels: int = Field(50, ge=3, le=100_000)
     s_min: float | None = Field(None, gt=0)
@@ -74,7 +104,7 @@ class Settings(BaseModel):
         if self.init not in INITS:
             raise ValueError(INITS.unknown(self.init))
         self._check_own_knobs()
-        chosen = self.model_dump(exclude_none=True)
+        chosen = self.model_dump(exclude_none=True, exclude_unset=True)
         for knob in chosen:
             if not listens(knob, chosen):
                 raise ValueError(
@@ -90,18 +120,27 @@ class Settings(BaseModel):
             raise ValueError(
                 f"sigma_min = {self.sigma_min} is not below sigma_max = {self.sigma_max}"
             )
+        if self.delta is not None and self.paper_levels is None:
+            raise ValueError(
+                f"delta = {self.delta} is a step of the paper's uniform grid, not of grid"
+                f" {self.grid!r}; give r = L delta N"
+            )
         self._check_levels()
         return self
 
     def _check_own_knobs(self) -> None:
-        own = {knob.name: knob for knob in self.kind.own}
+        own = {knob.name: knob for knob in (*self.kind.own, *INITS[self.init].own)}
         for name, value in (self.__pydantic_extra__ or {}).items():
             if name not in own:
-                raise ValueError(f"{name}: sampler {self.sampler!r} has no such knob")
+                raise ValueError(
+                    f"{name}: sampler {self.sampler!r} has no such knob, nor has init {self.init!r}"
+                )
             own[name].check(value)
 
     def _check_levels(self) -> None:
         s_max, lowest = self.noise_range()
+        if self.exponential and self.long_steps > (self.N or PAPER_LEVELS) - 1:
+            raise ValueError(f"levels = {self.levels} exceeds N = {self.N or PAPER_LEVELS}")
         if not lowest < s_max:
             raise ValueError(f"s_min = {lowest:g} is not below the start's noise level {s_max:.4g}")
         if self.cap is not None:
@@ -128,61 +167,73 @@ class Settings(BaseModel):
         return self.kind.own_values(self.__pydantic_extra__ or {})
 
     @property
-    def relative_step(self) -> float:
-        """r = L delta N."""
+    def start_knobs(self) -> dict[str, Any]:
+        """The initialisation's own knobs, defaults filled in."""
+        return values_of(INITS[self.init].own, self.__pydantic_extra__ or {})
+
+    @property
+    def exponential(self) -> bool:
+        """Whether an exponential integrator stands for the literal run."""
+        return self.integrator == "exponential"
+
+    @property
+    def paper_levels(self) -> int | None:
+        """N of the paper's uniform grid that is walked or stood for; None on other grids."""
+        if self.exponential:
+            return self.N or PAPER_LEVELS
+        return self.N or (self.levels if self.grid == "uniform" else None)
+
+    @property
+    def long_steps(self) -> int:
+        """Long steps of an exponential integrator; its n noise-free steps take one evaluation."""
+        return self.levels - (1 if self.n else 0)
+
+    @property
+    def relative_step(self) -> Step:
+        """r = L delta N, or "law"."""
         if self.delta is not None:
-            return (self.L or 1) * self.delta * self.levels
+            return (self.L or 1) * self.delta * (self.paper_levels or 0)
         return self.r if self.r is not None else 1.0
 
     @property
     def nfe(self) -> int:
         """Network evaluations a sample."""
-        return self.kind.nfe(self.levels, self.L or 1, self.n or 0)
+        if self.exponential:
+            return self.levels
+        return self.kind.nfe(self.N or self.levels, self.L or 1, self.n or 0)
 
     def noise_range(self) -> tuple[float, float]:
         """(highest, lowest) level that the network is asked for."""
-        if self.grid == "uniform":
-            first, last = 1 - 1 / self.levels, 1 / self.levels
-            return level(self.process, first), level(self.process, last)
-        return level(self.process, 1.0), self._floor
+        if (N := self.paper_levels) is not None:
+            return level(self.process, 1 - 1 / N), level(self.process, 1 / N)
+        return level(self.process, 1.0), self.floor
 
     @property
-    def _floor(self) -> float:
+    def floor(self) -> float:
+        """The lowest level of a grid that has one to choose."""
         return DEFAULT_FLOOR if self.s_min is None else self.s_min
-
-    def noise_levels(self) -> Tensor:
-        """The grid, [N], ending at 0."""
-        from ablate.diffusion import grids
-
-        if self.grid == "uniform":
-            return grids.uniform(self.process, self.levels)
-        if self.grid == "geometric":
-            return grids.geometric(self.process, self.levels, self._floor, self.cap)
-        return grids.karras(self.process, self.levels, self._floor)
-
-    def plan(self) -> list[Level]:
-        """Every step that the sampler takes."""
-        from ablate.diffusion import grids
-
-        return grids.plan(
-            self.process,
-            self.noise_levels(),
-            chi=1.0 if self.chi is None else self.chi,
-            r=self.relative_step,
-            L=self.L or 1,
-            n=self.n or 0,
-        )
 
     def knobs(self) -> dict[str, str | int | float]:
         """The knobs that apply, as logged; steps both as r and as delta where there are any."""
-        chosen = self.model_dump(exclude_none=True) | self.own_knobs
+        own = {k: v for k, v in (self.own_knobs | self.start_knobs).items() if v is not None}
+        chosen = self.model_dump(exclude_none=True) | own
+        chosen = {k: v for k, v in chosen.items() if listens(k, chosen)}
+        if self.exponential:
+            chosen |= {"N": self.N or PAPER_LEVELS, "order": self.order or 2}
         if "r" in self.kind.knobs:
-            chosen["r"] = self.relative_step
-            chosen["delta"] = self.relative_step / ((self.L or 1) * self.levels)
+            chosen["r"] = r = self.relative_step
+            if self.paper_levels and r != "law":
+                chosen["delta"] = r / ((self.L or 1) * self.paper_levels)
         return chosen
 
 
 def known_knobs() -> tuple[str, ...]:
-    """Every knob that a study may set: the shared ones and those that single samplers own."""
-    own = (knob.name for sampler in SAMPLERS.values() for knob in sampler.own)
-    return (*Settings.model_fields, *dict.fromkeys(own))
+    """Every knob that a study may set: the shared ones and those that single samplers or
+    initialisations own."""
+    own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
+    return (*Settings.model_fields, *dict.fromkeys([*own, *start_knob_names()]))
+
+
+def start_knob_names() -> tuple[str, ...]:
+    """The knobs that single initialisations own."""
+    return tuple(dict.fromkeys(knob.name for init in INITS.values() for knob in init.own))

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
+
 from ablate.core.errors import UserError
-from ablate.data import datasets
 from ablate.data.registry import DATASETS
 from ablate.diffusion.inits import INITS, Source
+from ablate.generate.mixtures import Mixtures, in_log_space, training_images
 from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle, Card
 
 
 def make_source(bundle: Bundle, inits: Iterable[str]) -> Source:
     """All that these initialisations draw from; an error says what is missing."""
-    dataset, wanted, images = bundle.card.dataset, [INITS[name] for name in inits], None
+    dataset, wanted = bundle.card.dataset, [INITS[name] for name in inits]
     fit = DATASETS[dataset].paper_fit if dataset in DATASETS else None
     if fit is None and (missing := [init.name for init in wanted if init.needs_paper_fit]):
         known = ", ".join(name for name, source in DATASETS.items() if source.paper_fit)
         raise UserError(
             f"init {missing[0]!r}: the paper has no fit for {dataset}, only for {known}"
         )
+    source = Source(bundle.moments, fit)
     if any(init.leaks_data for init in wanted):
-        pixels = datasets.load(dataset).train.pixels
-        images = datasets.to_unit_interval_plus_one(pixels).flatten(1).log()
-    return Source(bundle.moments, fit, images)
+        train = training_images(bundle.card)
+        source = source._replace(images=in_log_space(train.pixels), labels=train.labels)
+    if any(init.needs_mixture for init in wanted):
+        source = source._replace(mixture=Mixtures(bundle))
+    return source
+
+
+def check_starts(every: Iterable[Settings], source: Source) -> None:
+    """Refuse own knobs of initialisations that do not fit the data, by drawing a sample of each."""
+    u, z = torch.zeros(1), torch.zeros(1, source.moments.everything.mean.numel())
+    chosen = {(each.init, str(each.start_knobs)): each for each in every if each.start_knobs}
+    for settings in chosen.values():
+        try:
+            INITS[settings.init].draw(source, 1.0, u, z, **settings.start_knobs)
+        except ValueError as error:
+            raise UserError(f"init {settings.init!r}: {error}") from None
 
 
 def check_noise_range(settings: Settings, card: Card) -> None:

@@ -2,7 +2,8 @@
 
 It contains the weights (EMA, float16), the network's arguments, the noise range, the dataset's
 name, hash and moments (the classes' directions as rotations of the shared ones), small-classifier
-features of some of its images (float16), provenance and licence.
+features of some of its images (float16), provenance and licence. It may contain a mixture of
+Gaussians fitted to the images.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor
 from ablate.core.errors import UserError, first_line
 from ablate.core.files import whole_file
 from ablate.core.workspace import PACKAGE, Workspace
+from ablate.diffusion.mixture import Mixture
 from ablate.diffusion.moments import Gaussian, Moments
 from ablate.diffusion.processes import GBM
 from ablate.models.objectives import OBJECTIVES
@@ -72,6 +74,7 @@ class Bundle(NamedTuple):
     model: Model
     moments: Moments
     features: dict[str, Tensor]  # split -> [N, f]
+    mixture: Mixture | None = None  # older bundles have none
 
     @property
     def score_model(self) -> ScoreModel:
@@ -92,7 +95,12 @@ def build_model(
 
 
 def write(
-    path: Path, card: Card, model: Model, moments: Moments, features: dict[str, Tensor]
+    path: Path,
+    card: Card,
+    model: Model,
+    moments: Moments,
+    features: dict[str, Tensor],
+    mixture: Mixture | None = None,
 ) -> None:
     """Write a bundle's file, whole or not at all."""
     tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
@@ -106,6 +114,8 @@ def write(
         tensors["everything.basis"] = tensors["everything.basis"].half()
     tensors["class_averages"] = moments.class_averages.float()
     tensors |= {f"features.{split}": value.half() for split, value in features.items()}
+    if mixture is not None:
+        tensors |= {f"mixture.{name}": part.float() for name, part in mixture._asdict().items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     card = card.model_copy(update={"content": _digest(tensors)})
     with whole_file(path) as scratch:
@@ -178,7 +188,7 @@ def read(path: Path) -> Bundle:
     tensors = {name: value.float() for name, value in stored.items()}
     try:
         return _unpacked(card, file_hash(path), tensors)
-    except (KeyError, RuntimeError) as error:  # a tensor missing, or of another shape
+    except (KeyError, RuntimeError, TypeError) as error:  # a tensor missing, or of another shape
         reason = first_line(error)
         raise UserError(f"bundle {path}: its tensors do not fit its card ({reason})") from None
 
@@ -187,18 +197,19 @@ def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bund
     """The bundle of a file's tensors, in float32."""
     everything = Gaussian(*(tensors[f"everything.{field}"] for field in Gaussian._fields))
     tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
-    parts = [tensors[f"classes.{field}"] for field in Gaussian._fields]
-    classes = [Gaussian(*row) for row in zip(*parts, strict=True)]
+    stacked = [tensors[f"classes.{field}"] for field in Gaussian._fields]
+    classes = [Gaussian(*row) for row in zip(*stacked, strict=True)]
     model = build_model(card.shape, card.recipe, everything, card.steps)
-    weights = {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
-    model.net.load_state_dict(weights)
+    model.net.load_state_dict(_below("net.", tensors))
     moments = Moments(everything, classes, tensors["class_averages"], card.shape[0])
-    features = {
-        name.removeprefix("features."): value
-        for name, value in tensors.items()
-        if name.startswith("features.")
-    }
-    return Bundle(card, content_hash, model.eval(), moments, features)
+    features = _below("features.", tensors)
+    mixture = Mixture(**parts) if (parts := _below("mixture.", tensors)) else None
+    return Bundle(card, content_hash, model.eval(), moments, features, mixture)
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names have a prefix, by the rest of their names."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def file_hash(path: Path) -> str:

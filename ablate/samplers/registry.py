@@ -10,33 +10,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ablate.core.knobs import Knob, values_of
 from ablate.core.registry import Registry
+from ablate.samplers import laws
 from ablate.samplers.adls import adls, adls_consistent
 from ablate.samplers.asams import asams, asams_as_printed, asams_consistent
 from ablate.samplers.kernel import Kernel, State
+from ablate.samplers.laws import Law
 from ablate.samplers.ode import euler, heun
 
 ANNEALED = frozenset({"chi", "L", "r", "delta", "n"})
 """Knobs of annealed samplers: they decide the plan of levels that a kernel runs down."""
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A knob that only one sampler has: a keyword argument of its step."""
-
-    name: str
-    about: str
-    low: float
-    high: float
-    default: float
-    whole: bool = False
-
-    def check(self, value: object) -> None:
-        """Raise a ValueError unless the value is a number within the range."""
-        number = isinstance(value, int if self.whole else int | float)
-        if not number or isinstance(value, bool) or not self.low <= value <= self.high:  # type: ignore[operator]
-            kind = "a whole number" if self.whole else "a number"
-            raise ValueError(f"{self.name} = {value!r} is not {kind} in [{self.low}, {self.high}]")
 
 
 @dataclass(frozen=True)
@@ -50,6 +34,7 @@ class Sampler:
     own: knobs that only this sampler has.
     init: makes `state.memory` from the first state, `(state, **own) -> memory`.
     evaluations: network evaluations per step; at_zero: on the step that ends on s = 0.
+    law: what it discretises, if exponential integrators can stand for it.
     """
 
     name: str
@@ -62,6 +47,7 @@ class Sampler:
     init: Callable[..., Any] | None = None
     evaluations: int = 1
     at_zero: int = 1
+    law: Law | None = None
 
     def nfe(self, N: int, L: int = 1, n: int = 0) -> int:
         """Network evaluations of a run on N levels: L (N - 1) + n for the paper's samplers."""
@@ -69,7 +55,7 @@ class Sampler:
 
     def own_values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """The values of its own knobs, with defaults where none is chosen."""
-        return {knob.name: chosen.get(knob.name, knob.default) for knob in self.own}
+        return values_of(self.own, chosen)
 
     def kernel(self, chosen: Mapping[str, Any] | None = None) -> Kernel:
         """Its step with its own knobs set."""
@@ -83,8 +69,14 @@ class Sampler:
         return partial(self.init, **self.own_values(chosen or {})) if self.init else None
 
 
-def _annealed(name: str, step: Kernel, about: str, order: int = 1) -> Sampler:
-    return Sampler(name, about, step, order, knobs=ANNEALED)
+def _as_printed(
+    name: str, step: Kernel, about: str, law: Law | None = None, order: int = 1
+) -> Sampler:
+    return Sampler(name, about, step, order, knobs=ANNEALED, law=law)
+
+
+def _consistent(name: str, step: Kernel, about: str) -> Sampler:
+    return Sampler(name, about, step, knobs=ANNEALED - {"r", "delta"}, law=laws.consistent)
 
 
 SAMPLERS: Registry[Sampler] = Registry(
@@ -92,11 +84,11 @@ SAMPLERS: Registry[Sampler] = Registry(
     "ablate.samplers",
     Sampler,
     [
-        _annealed("adls", adls, "annealed Dale-Langevin, sign-preserving"),
-        _annealed("asams", asams, "annealed sign-agnostic"),
-        _annealed("asams-as-printed", asams_as_printed, "Algorithm 2 with its misprint", order=0),
-        _annealed("adls-consistent", adls_consistent, "ADLS with drift to match any kappa"),
-        _annealed("asams-consistent", asams_consistent, "ASAMS with drift to match any kappa"),
+        _as_printed("adls", adls, "annealed Dale-Langevin, sign-preserving", laws.adls),
+        _as_printed("asams", asams, "annealed sign-agnostic", laws.asams),
+        _as_printed("asams-as-printed", asams_as_printed, "Algorithm 2 with its misprint", order=0),
+        _consistent("adls-consistent", adls_consistent, "ADLS with drift to match any kappa"),
+        _consistent("asams-consistent", asams_consistent, "ASAMS with drift to match any kappa"),
         Sampler("dale-langevin", "plain Euler-Maruyama in log x: ADLS at chi = r = 1", adls),
         Sampler("sign-agnostic", "plain Euler-Maruyama in x: ASAMS at chi = r = 1", asams),
         Sampler("pf-euler", "probability flow, Euler's method", euler, 1, stochastic=False),

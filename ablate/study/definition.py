@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ablate.generate.settings import Settings, listens
+from ablate.generate.settings import DECIDING, Settings, listens, start_knob_names
 from ablate.metrics.registry import METRICS
 from ablate.results import Objective
 from ablate.study.domain import Domain, Model, Scalar
@@ -26,6 +26,11 @@ class Published(Model):
 
     knobs: dict[str, Scalar]
     metrics: dict[str, float]
+
+
+def _owner(knob: str) -> tuple[str, ...]:
+    """The knob that decides whether an initialisation's own knob applies; none for others."""
+    return ("init",) if knob in start_knob_names() else ()
 
 
 class Study(Model):
@@ -108,14 +113,19 @@ class Study(Model):
 
     def order(self) -> list[str]:
         """The searched knobs, each after those that it depends on."""
-        first = [knob for knob in ("sampler", "schedule", "grid") if knob in self.search]
+        first = [knob for knob in DECIDING if knob in self.search]
         needs: dict[str, list[str]] = {
-            knob: [k for k in (*first, *domain.when) if k in self.search and k != knob]
+            knob: [
+                k for k in (*first, *_owner(knob), *domain.when) if k in self.search and k != knob
+            ]
             for knob, domain in self.search.items()
             if knob not in first
         }
         among: dict[str, list[str]] = {}
-        among |= {knob: [k for k in self.search[knob].when if k in self.search] for knob in first}
+        for i, knob in enumerate(first):
+            before = [k for k in first[:i] if knob not in self.search[k].when]
+            among[knob] = [k for k in self.search[knob].when if k in self.search]
+            among[knob] += before if knob in ("integrator", "N") else []
         return list(TopologicalSorter(among | needs).static_order())
 
     def grid(self) -> Iterator[dict[str, Scalar]]:

@@ -20,7 +20,7 @@ from ablate.study.domain import Domain, Model, Scalar, short_form
 from ablate.study.methods import METHODS
 
 BUDGETS = ("smoke", "quick", "full")
-WHOLE = {"L", "n", "levels"}
+WHOLE = {"L", "n", "levels", "N", "order"}
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -48,7 +48,7 @@ def _with_direction(value: Any) -> Any:
 
 
 class Budget(Model):
-    """How much of a study is run; `fixed` and `bundle` override those of the study."""
+    """How much of a study is run; `fixed`, `search` and `bundle` override those of the study."""
 
     samples: int = Field(ge=2)
     rungs: tuple[Annotated[int, Field(ge=2)], ...] = ()  # fewer samples, to prune after
@@ -57,6 +57,7 @@ class Budget(Model):
     evaluations: int | None = Field(None, ge=1)
     seeds: int | None = Field(None, ge=1)  # how many of the study's seeds, from the first
     fixed: dict[str, Scalar] = Field(default_factory=dict)
+    search: dict[str, Annotated[Domain, BeforeValidator(short_form)]] = Field(default_factory=dict)
     bundle: str | None = None
 
 

@@ -40,6 +40,10 @@ def resolve(
             raise UserError(
                 f"{where}: budgets.{budget}.fixed.{knob}: not a fixed knob of this study"
             )
+    for knob in chosen.search:
+        if knob not in file.search:
+            raise UserError(f"{where}: budgets.{budget}.search.{knob}: not searched by this study")
+    search = {**file.search, **chosen.search}
     study = Study(
         name=name,
         budget=budget,
@@ -53,7 +57,7 @@ def resolve(
         reference=file.reference,
         objectives=file.objectives,
         fixed={**file.fixed, **chosen.fixed},
-        search=file.search,
+        search=search,
         rows=tuple({k: v for k, v in row.items() if k not in file.search} for row in file.rows),
         rungs=_rungs(chosen, where),
         constraints=file.constraints,

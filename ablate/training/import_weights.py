@@ -17,6 +17,7 @@ from torch import Tensor
 from ablate.core.errors import UserError
 from ablate.data.datasets import load, to_unit_interval_plus_one
 from ablate.diffusion.moments import fit_moments
+from ablate.generate.mixtures import mixture_of
 from ablate.metrics.extractors.extractor import Extractor
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
@@ -71,7 +72,8 @@ def import_bundle(
     errors = heldout_error(model.eval(), dataset, "cpu", levels)
     provenance = provenance_of(f"ablate bundle import {weights.name}", model, errors)
     card = card_of(name, dataset, recipe, extractor.hash, levels, provenance, steps)
-    bundles.write(out, card, model, moments, split_features(extractor, dataset))
+    features, mixture = split_features(extractor, dataset), mixture_of(dataset, moments)
+    bundles.write(out, card, model, moments, features, mixture)
     return errors
 
 

@@ -18,6 +18,7 @@ from ablate.core.validation import one_line
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset, load
 from ablate.data.registry import DATASETS, ClassifierRecipe
+from ablate.generate.mixtures import mixture_of
 from ablate.metrics.extractors.extractor import Extractor, extract, save_extractor
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
@@ -133,7 +134,8 @@ def make_bundle(
     if distributed.rank() == 0:
         card = _card(name, dataset, extractor.hash, trained, options)
         features = split_features(extractor, dataset)
-        bundles.write(out, card, trained.model.cpu(), trained.moments, features)
+        mixture = mixture_of(dataset, trained.moments)
+        bundles.write(out, card, trained.model.cpu(), trained.moments, features, mixture)
     return trained
 
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ablate.data.registry import DATASETS
-from ablate.diffusion.inits import INITS, Source, lognormal_paper
+from ablate.diffusion.inits import INITS, Source, chosen_class, lognormal_paper, pick
+from ablate.diffusion.mixture import Mixture
 from ablate.diffusion.moments import Gaussian, Moments, fit_gaussian, fit_moments
 from ablate.samplers.noise import start_numbers
 from tests.support.beds import normal
@@ -43,8 +44,27 @@ def moments(rank: int = D) -> Moments:
     return fit_moments(x, labels, rank, rank)
 
 
+WEIGHTS = (0.1, 0.2, 0.3, 0.4)
+"""Of four components that differ in five directions."""
+
+
+@cache
+def inner_moments() -> tuple[Tensor, Tensor]:
+    """Means, [4, 5], and covariances, [4, 5, 5], of the components in these directions."""
+    roots = normal((4, 5, 5), 7)
+    return 0.3 * normal((4, 5), 6), 0.1 * roots @ roots.mT
+
+
+def mixture(components: int = 4) -> Mixture:
+    means, covariances = inner_moments()
+    variances, vectors = torch.linalg.eigh(covariances)
+    shares = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0.5, 0, 0.5], [0.25, 0.25, 0.5]]).double()
+    return Mixture(torch.tensor(WEIGHTS).double(), means, vectors.mT, variances, shares)
+
+
 def source() -> Source:
-    return Source(moments(), PAPER_FITS["cifar10"], images()[0].flatten(1).log())
+    x, labels = images()
+    return Source(moments(), PAPER_FITS["cifar10"], x.flatten(1).log(), labels, mixture)
 
 
 def in_float32(given: Source) -> Source:
@@ -56,7 +76,7 @@ def in_float32(given: Source) -> Source:
         m.class_averages.float(),
         m.channels,
     )
-    return Source(halves, given.paper_fit, given.images.float())
+    return given._replace(moments=halves, images=given.images.float())
 
 
 def mean_and_root(name: str, u: float, s: float = S) -> tuple[Tensor, Tensor]:
@@ -112,6 +132,8 @@ def test_every_class_is_drawn_alike(name: str) -> None:
         "class-average": m.class_averages.log().mean(0),
         "class-gaussian": torch.stack([part.mean for part in m.classes]).mean(0),
         "forward-data": m.everything.mean,
+        "mixture": m.everything.mean
+        + torch.tensor(WEIGHTS).double() @ inner_moments()[0] @ m.everything.basis[:5],
     }.get(name, mean_and_root(name, 0.0)[0])
     torch.testing.assert_close(mean, expected, rtol=1e-6, atol=1e-6)  # u is float32
     INITS[name].draw(source(), S, torch.tensor([0.0, 1 - 2**-24]), torch.zeros(2, D).double())
@@ -119,7 +141,7 @@ def test_every_class_is_drawn_alike(name: str) -> None:
 
 def test_only_forward_data_leaks() -> None:
     assert {"forward-data"} == LEAKS_DATA
-    bare = Source(moments(), PAPER_FITS["cifar10"])
+    bare = Source(moments(), PAPER_FITS["cifar10"], mixture=mixture)
     u, z = start_numbers(0, range(2), D)
     for name in INITS.keys() - LEAKS_DATA:
         assert INITS[name].draw(bare, S, u, z.double()).shape == (2, D)
@@ -216,6 +238,86 @@ def test_forward_data_is_a_row_of_the_data(i: int) -> None:
     mean, root = mean_and_root("forward-data", middle(i, 600))
     assert torch.equal(mean, images()[0][i].flatten().log())
     torch.testing.assert_close(root, S * torch.eye(D).double())
+
+
+@pytest.mark.parametrize("j", range(4))
+def test_mixture_start_has_the_covariance_of_the_component(j: int) -> None:
+    """Its own in five directions, that of all data in the others, and s²; by weight from u."""
+    middles = (0.05, 0.2, 0.45, 0.8)
+    mean, root = mean_and_root("mixture", middles[j])
+    everything, (means, covariances) = moments().everything, inner_moments()
+    leading = everything.basis[:5]
+    torch.testing.assert_close(mean, everything.mean + means[j] @ leading)
+    others = everything.basis[5:].T @ everything.variances[5:].diag() @ everything.basis[5:]
+    expected = leading.T @ covariances[j] @ leading + others + S**2 * torch.eye(D).double()
+    torch.testing.assert_close(root.T @ root, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_mixture_start_needs_a_fit() -> None:
+    with pytest.raises(ValueError, match="no mixture was fitted"):
+        INITS["mixture"].draw(Source(moments()), S, torch.zeros(1), torch.zeros(1, D).double())
+
+
+def test_class_gaussians_have_the_bits_of_single_rows() -> None:
+    """Rows of a class are drawn together, each as if it were alone."""
+    given = in_float32(source())
+    u, z = start_numbers(2, range(33), D)
+    alone = [
+        given.moments.classes[int(k)].at(S, row[None]) for k, row in zip(pick(u, K), z, strict=True)
+    ]
+    assert torch.equal(INITS["class-gaussian"].draw(given, S, u, z), torch.cat(alone))
+
+
+# --- classes ---
+
+
+def test_classes_of_a_mixture_are_those_of_its_components() -> None:
+    """u picks the component, and what is left of it the class: their joint law is exact."""
+    u = (torch.arange(4000) + 0.5) / 4000
+    parts, classes = mixture().pick(u), INITS["mixture"].labels(source(), K, u)
+    counts = torch.zeros(4, K).double()
+    counts.index_put_((parts, classes), torch.ones(4000).double(), accumulate=True)
+    expected = 4000 * torch.tensor(WEIGHTS).double()[:, None] * mixture().classes
+    # an end of a part may lie within float32's rounding of a u: one sample on either side
+    torch.testing.assert_close(counts, expected, rtol=0, atol=1)
+    ends = INITS["mixture"].labels(source(), K, torch.tensor([0.0, 1 - 2**-24]))
+    assert ends.tolist() == [0, 2]
+
+
+def test_classes_of_forward_data_are_those_of_the_images() -> None:
+    """A start of no noise is the image itself, whose label is known."""
+    x, labels = images()
+    u, z = start_numbers(1, range(50), D)
+    drawn = INITS["forward-data"].draw(source(), 0.0, u, z.double())
+    index = torch.cdist(drawn, x.flatten(1).log()).argmin(1)
+    classes = INITS["forward-data"].labels(source(), K, u)
+    assert torch.equal(classes, labels[index])
+    assert not torch.equal(classes, pick(u, K))  # what an independent class would be
+
+
+@pytest.mark.parametrize("name", ["class-average", "class-gaussian", "forward-data"])
+@pytest.mark.parametrize("label", range(K))
+def test_a_label_makes_every_sample_start_from_its_class(name: str, label: int) -> None:
+    u, z = start_numbers(5, range(20), D)
+    drawn = INITS[name].draw(source(), 0.0, u, z.double(), label=label)
+    assert INITS[name].labels(source(), K, u, label=label).tolist() == [label] * 20
+    if name == "forward-data":
+        x, labels = images()
+        rows = x[labels == label].flatten(1).log()
+        assert torch.equal(drawn, rows[pick(u, len(rows))])
+    else:
+        middles = torch.full((20,), middle(label, K))
+        assert torch.equal(drawn, INITS[name].draw(source(), 0.0, middles, z.double()))
+
+
+def test_a_label_must_be_a_class() -> None:
+    u = torch.zeros(1)
+    with pytest.raises(ValueError, match="label = 3: the classes are 0 to 2"):
+        chosen_class(source(), K, u, 3)
+    with pytest.raises(ValueError, match="label = 3: no training image has it"):
+        INITS["forward-data"].draw(source(), S, u, torch.zeros(1, D).double(), label=3)
+    with pytest.raises(ValueError, match="labels of the training images are not known"):
+        INITS["forward-data"].labels(source()._replace(labels=None), K, u)
 
 
 # --- Gaussian ---

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from ablate.core.knobs import Knob
 from ablate.diffusion.grids import Level
 from ablate.samplers.kernel import Denoiser, Info, State
-from ablate.samplers.registry import Knob, Sampler
+from ablate.samplers.registry import Sampler
 
 
 class Past(NamedTuple):

@@ -46,6 +46,7 @@ sampler = "adls"
 sigma = 0.8
 init = "gaussian"
 levels = 50
+grid = "uniform"
 [search]
 delta = { low = 0.005, high = 0.02 }
 L = { low = 1, high = 4 }
@@ -57,7 +58,7 @@ trials = 40
         "quick",
     )
     rows = [propose(spec, n, []).params for n in range(40)]
-    steps = [spec.settings(row).relative_step for row in rows]
+    steps = [float(spec.settings(row).relative_step) for row in rows]
     entries = [
         Entry(n, row, "complete", (step,))
         for n, (row, step) in enumerate(zip(rows, steps, strict=True))

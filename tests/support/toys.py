@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from ablate.core.knobs import Knob
 from ablate.core.registry import Registry
 from ablate.data.datasets import Dataset, Images
 from ablate.data.registry import DATASETS, ClassifierRecipe, DatasetSource
@@ -29,7 +30,7 @@ from ablate.report.blocks import Paragraph
 from ablate.report.sections import SECTIONS, Section
 from ablate.results import StudyResults
 from ablate.samplers.kernel import Denoiser, Info, State
-from ablate.samplers.registry import SAMPLERS, Knob, Sampler
+from ablate.samplers.registry import SAMPLERS, Sampler
 from ablate.search.proposals import Proposal
 from ablate.study.definition import Study
 from ablate.study.methods import METHODS, SearchMethod

@@ -1,0 +1,68 @@
+"""From a configuration to the steps that its sampler takes, and the kernel that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from ablate.diffusion import grids
+from ablate.diffusion.grids import Level
+from ablate.generate.settings import Settings
+from ablate.samplers.exponential import (
+    FineSteps,
+    exponential,
+    fine_steps,
+    long_steps,
+    nearest_fine,
+)
+from ablate.samplers.kernel import Kernel, State
+
+
+def noise_levels(settings: Settings) -> Tensor:
+    """The grid that is walked literally, [N], ending at 0."""
+    if settings.paper_levels is not None:
+        return grids.uniform(settings.process, settings.paper_levels)
+    if settings.grid == "geometric":
+        return grids.geometric(settings.process, settings.levels, settings.floor, settings.cap)
+    return grids.karras(settings.process, settings.levels, settings.floor)
+
+
+def literal_steps(settings: Settings) -> FineSteps:
+    """The literal run that an exponential integrator stands for."""
+    law, N = settings.kind.law, settings.paper_levels
+    assert law is not None
+    assert N is not None
+    chi, r, L = settings.chi or 1.0, settings.relative_step, settings.L or 1
+    return fine_steps(settings.process, N, law, chi=chi, r=r, L=L)
+
+
+def places(settings: Settings) -> list[int]:
+    """The levels of the literal run at which an exponential integrator evaluates the network."""
+    process, N = settings.process, settings.paper_levels
+    assert N is not None
+    spaced = grids.within_literal(process, settings.grid, N, settings.long_steps)
+    return nearest_fine(spaced, process, N)
+
+
+def make_plan(settings: Settings) -> list[Level]:
+    """Every step that the sampler takes."""
+    n = settings.n or 0
+    if settings.exponential:
+        return long_steps(settings.process, literal_steps(settings), places(settings), n)
+    chi, r, L = settings.chi or 1.0, settings.relative_step, settings.L or 1
+    return grids.plan(settings.process, noise_levels(settings), chi=chi, r=r, L=L, n=n)
+
+
+def make_kernel(settings: Settings) -> Kernel:
+    """The step that runs down the plan."""
+    if settings.exponential:
+        return partial(exponential, order=settings.order or 2)
+    return settings.kind.kernel(settings.own_knobs)
+
+
+def first_memory(settings: Settings) -> Callable[[State], Any] | None:
+    """What makes the kernel's memory from the first state; None if it begins without one."""
+    return None if settings.exponential else settings.kind.first_memory(settings.own_knobs)

@@ -1,0 +1,43 @@
+"""The Brownian path of a literal run, summed up for the long steps that stand for it.
+
+With the same path, a literal run and its exponential integrator differ by discretisation alone, so
+a few samples show whether the two agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ablate.samplers.exponential import FineSteps
+
+
+class SharedPath:
+    """z of each long step, from the z of the literal run's steps.
+
+    Over a long step the literal run adds Σ w_i z_i, where w_i is the noise of step i times all that
+    later steps keep of it; z is this sum divided by √Σ w_i².
+    """
+
+    def __init__(
+        self, fine: FineSteps, places: Sequence[int], literal: Callable[[int], Tensor]
+    ) -> None:
+        """literal: `literal(j)` is z of the literal run's step j, asked for in order."""
+        self._fine, self._literal = fine, literal
+        self._places = [*places, len(fine.s)]
+        self._last = torch.zeros(())
+
+    def __call__(self, step: int) -> Tensor:
+        """z of a long step, asked for in order; after the last level zeros."""
+        if step >= len(self._places) - 1:
+            return torch.zeros_like(self._last)
+        fine, total, variance = self._fine, torch.zeros(()), 0.0
+        for i in range(self._places[step], self._places[step + 1]):
+            for inner in range(fine.L):
+                z = self._literal(i * fine.L + inner)
+                total = fine.keep[i] * total + fine.noise[i] * z
+                variance = fine.keep[i] ** 2 * variance + fine.noise[i] ** 2
+        self._last = total / variance**0.5 if variance else torch.zeros_like(total)
+        return self._last
