@@ -9,6 +9,7 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
+from ablate.generate.plans import make_plan
 from ablate.generate.settings import Settings
 from ablate.metrics.registry import Direction, objectives
 from ablate.models.bundle import shipped
@@ -268,8 +269,9 @@ def test_an_objective_knows_which_way_is_better(name: str) -> None:
 
 
 def test_steps_are_spelt_both_ways() -> None:
-    by_r = Settings(sampler="adls", init="gaussian", sigma=0.8, r=0.6, L=3, levels=50)
-    by_delta = Settings(sampler="adls", init="gaussian", sigma=0.8, delta=0.004, L=3, levels=50)
+    on = {"sampler": "adls", "init": "gaussian", "sigma": 0.8, "L": 3, "levels": 50}
+    on["grid"] = "uniform"
+    by_r, by_delta = (Settings.model_validate(on | step) for step in ({"r": 0.6}, {"delta": 0.004}))
     assert math.isclose(float(by_r.knobs()["delta"]), 0.004)
     assert math.isclose(float(by_delta.knobs()["r"]), 0.6)
     assert by_r.nfe == 3 * 49
@@ -279,7 +281,7 @@ def test_steps_are_spelt_both_ways() -> None:
 def test_defaults_are_the_plain_sampler() -> None:
     bare = Settings(sampler="adls", init="gaussian", sigma=0.8, levels=7)
     plain = Settings(sampler="dale-langevin", init="gaussian", sigma=0.8, levels=7)
-    assert bare.plan() == plain.plan()
+    assert make_plan(bare) == make_plan(plain)
 
 
 @pytest.mark.parametrize("name", studies.names(HERE))
@@ -294,7 +296,17 @@ def test_shipped_studies_are_valid(name: str) -> None:
 
 
 def test_every_dataset_has_every_family() -> None:
-    families = ("adls", "asams", "annealing", "sigma", "init", "vegbm", "paper", "frontier")
+    families = (
+        "adls",
+        "asams",
+        "annealing",
+        "sigma",
+        "init",
+        "vegbm",
+        "steps",
+        "paper",
+        "frontier",
+    )
     datasets = ("mnist", "kmnist", "fashion", "cifar10")
     expected = {f"{dataset}-{family}" for dataset in datasets for family in families}
     expected |= {f"digits-{family}" for family in families if family != "paper"}
