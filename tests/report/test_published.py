@@ -19,6 +19,8 @@ def test_what_others_published_stands_beside_ours(results: StudyResults) -> None
     assert best.metrics["kid"] in [getattr(item, "value", None) for item in first]
     assert second == ("none of ours", None, None, None, 0.03, None)
     assert "Not to be ranked together" in table.caption
+    assert table.bold is None  # other protocols: no value is marked as the better one
+    assert not table.grouped
 
 
 def test_values_published_before_0_2_are_shown(results: StudyResults) -> None:
