@@ -54,6 +54,9 @@ def uniform(process: Process, N: int) -> Tensor:
 def geometric(process: Process, N: int, s_min: float, cap: float | None = None) -> Tensor:
     """N - 1 levels in geometric progression from s(1) to s_min, then 0.
 
+    They are even in log s, which is even in the log-SNR: the signal has no factor here, so the SNR
+    is 1/s².
+
     cap: the most variance that a step may remove. At the top, where the progression would remove
     more, levels are evenly spaced in s² by `cap`; the others are geometric.
     """
@@ -71,6 +74,17 @@ def karras(process: Process, N: int, s_min: float, rho: float = 7.0) -> Tensor:
     """N - 1 levels evenly spaced in s^(1/rho) from s(1) to s_min, then 0 (Karras et al., Eq. 5)."""
     s_max = float(level(process, torch.ones((), dtype=torch.float64)))
     return _ending_at_zero(_karras(s_max, s_min, N - 1, rho))
+
+
+def uniform_in_time(process: Process, N: int, s_min: float) -> Tensor:
+    """N - 1 levels evenly spaced in time from t = 1 to the t of s_min, then 0.
+
+    Unlike those of `uniform`, whose lowest level is s(1/N), a few of them reach down to s_min.
+    """
+    last = float(process.time(torch.tensor(s_min, dtype=torch.float64)))
+    s = level(process, torch.linspace(1, last, N - 1, dtype=torch.float64))
+    s[-1] = s_min  # exactly: the way to time and back rounds
+    return _ending_at_zero(s)
 
 
 def _geometric(high: float, low: float, count: int) -> Tensor:
@@ -116,6 +130,7 @@ def plan(
 
     Each step removes delta sigma² = r (s_k² - s_{k-1}²)/L, where r = L delta N is the relative
     step (r = 1 covers the whole reverse time), and kappa = chi^(1000 (t_{N-1} - t)).
+    A step to a higher level of a path that climbs removes a negative variance.
     """
     times = process.time(grid)
     kappas = annealing(times, chi)

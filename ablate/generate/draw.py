@@ -117,7 +117,7 @@ def draw_batch(
 
     frames: whether to keep the states of a trajectory strip.
     """
-    plan = make_plan(settings)
+    plan = make_plan(settings, score)
     u, z = start_numbers(seed, indices, math.prod(score.shape))
     init = INITS[settings.init]
     start = init.draw(source, plan[0].s, u, z, **settings.start_knobs) + plan[0].shift

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from ablate.diffusion import grids
 from ablate.diffusion.grids import Level
+from ablate.generate.gits import fitted_grid
 from ablate.generate.settings import Settings
+from ablate.models.score_model import ScoreModel
 from ablate.samplers.exponential import (
     FineSteps,
     exponential,
@@ -21,13 +23,21 @@ from ablate.samplers.exponential import (
 from ablate.samplers.kernel import Kernel, State
 
 
-def noise_levels(settings: Settings) -> Tensor:
-    """The grid that is walked literally, [N], ending at 0."""
+def noise_levels(settings: Settings, score: ScoreModel | None = None) -> Tensor:
+    """The grid that is walked literally, [N], ending at 0.
+
+    score: the network that a fitted grid is fitted to; other grids need none.
+    """
     if settings.paper_levels is not None:
         return grids.uniform(settings.process, settings.paper_levels)
     if settings.grid == "geometric":
         return grids.geometric(settings.process, settings.levels, settings.floor, settings.cap)
-    return grids.karras(settings.process, settings.levels, settings.floor)
+    if settings.grid == "gits":
+        if score is None:
+            raise ValueError("grid 'gits' is fitted to a network, and none is given")
+        return fitted_grid(settings, score)
+    spaced = {"karras": grids.karras, "uniform-t": grids.uniform_in_time}[settings.grid]
+    return spaced(settings.process, settings.levels, settings.floor)
 
 
 def literal_steps(settings: Settings) -> FineSteps:
@@ -47,13 +57,14 @@ def places(settings: Settings) -> list[int]:
     return nearest_fine(spaced, process, N)
 
 
-def make_plan(settings: Settings) -> list[Level]:
-    """Every step that the sampler takes."""
+def make_plan(settings: Settings, score: ScoreModel | None = None) -> list[Level]:
+    """Every step that the sampler takes; score: as for `noise_levels`."""
     n = settings.n or 0
     if settings.exponential:
         return long_steps(settings.process, literal_steps(settings), places(settings), n)
     chi, r, L = settings.chi or 1.0, settings.relative_step, settings.L or 1
-    return grids.plan(settings.process, noise_levels(settings), chi=chi, r=r, L=L, n=n)
+    levels = settings.kind.visited(noise_levels(settings, score), settings.own_knobs)
+    return grids.plan(settings.process, levels, chi=chi, r=r, L=L, n=n)
 
 
 def make_kernel(settings: Settings) -> Kernel:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from ablate.diffusion.grids import Step
 
 SCHEDULE_KNOBS = {"constant": {"sigma"}, "ve": {"sigma_min", "sigma_max"}}
-GRIDS_WITH_FLOOR = {"geometric", "karras"}
+GRIDS_WITH_FLOOR = {"geometric", "karras", "uniform-t", "gits"}
 GRID_KNOBS = {"grid", "levels", "s_min", "cap"}
 DEFAULT_FLOOR = 0.01
 """Lowest level of such a grid: noise of 0.01 in log x is 1 % of a pixel's value in [1, 2]."""
+
+TEACHER_LEVELS = 61
+"""Levels that the grid `gits` chooses from, as in its paper."""
 
 PAPER_LEVELS = 1000
 """The paper's N: levels of the literal run that an exponential integrator stands for."""
@@ -92,7 +95,7 @@ class Settings(BaseModel):
     integrator: Literal["literal", "exponential"] | None = None
     order: int | None = Field(None, ge=1, le=2)
     N: int | None = Field(None, ge=4, le=100_000)  # levels of the paper's grid
-    grid: Literal["uniform", "geometric", "karras"] = "geometric"
+    grid: Literal["uniform", "geometric", "karras", "uniform-t", "gits"] = "geometric"
     levels: int = Field(50, ge=3, le=100_000)
     s_min: float | None = Field(None, gt=0)
     cap: float | None = Field(None, gt=0)  # on the variance that a step removes
@@ -143,6 +146,13 @@ class Settings(BaseModel):
             raise ValueError(f"levels = {self.levels} exceeds N = {self.N or PAPER_LEVELS}")
         if not lowest < s_max:
             raise ValueError(f"s_min = {lowest:g} is not below the start's noise level {s_max:.4g}")
+        if self.exponential and self.grid in {"uniform-t", "gits"}:
+            raise ValueError(f"grid = {self.grid} has no meaning with integrator 'exponential'")
+        if self.grid == "gits" and self.levels > TEACHER_LEVELS + 1:
+            raise ValueError(
+                f"levels = {self.levels}: grid 'gits' has {TEACHER_LEVELS + 1} at most"
+            )
+        self.kind.check_ends(s_max, lowest, self.own_knobs)
         if self.cap is not None:
             check_cap(self.cap, lowest)
             even_steps(s_max**2, lowest**2, self.levels - 2, self.cap)
@@ -200,7 +210,8 @@ class Settings(BaseModel):
         """Network evaluations a sample."""
         if self.exponential:
             return self.levels
-        return self.kind.nfe(self.N or self.levels, self.L or 1, self.n or 0)
+        N = self.N or self.levels
+        return self.kind.nfe(N, self.L or 1, self.n or 0, self.own_knobs)
 
     def noise_range(self) -> tuple[float, float]:
         """(highest, lowest) level that the network is asked for."""

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ablate.diffusion.grids import Level
-from ablate.diffusion.processes import GBM
+from ablate.diffusion.grids import Level, plan
+from ablate.diffusion.processes import GBM, Process
 from ablate.samplers.drive import NO_LIMITS, Drawn, Limits, drive
 from ablate.samplers.kernel import Denoiser, State
 from ablate.samplers.registry import SAMPLERS, Sampler
@@ -19,6 +19,8 @@ from tests.support.beds import generator, normal, three_dimensions
 
 PROCESS, ORACLE = GBM(0.8), three_dimensions()
 STEP = Level(s=0.5, s_next=0.45, shift=0.0, shift_next=0.0, drift=0.02, variance=0.0475, kappa=0.7)
+
+CLIMB = STEP._replace(s_next=0.6, variance=-0.11)
 
 EVERY = [*SAMPLERS.values(), ADAMS_BASHFORTH]
 """The samplers of the registry, and a toy with a memory and a knob of its own."""
@@ -42,6 +44,23 @@ def state(count: int = 6, seed: int = 1) -> State:
     """Both signs, in three dimensions."""
     y = 0.3 + 0.5 * normal((count, 3), seed)
     return State(y, torch.where(normal((count, 3), seed + 1) < 0, -1.0, 1.0).double())
+
+
+def noisiest(sampler: Sampler) -> Level:
+    """A step that has noise if any has: a climb, if the sampler's path has climbs."""
+    return CLIMB if sampler.path else STEP
+
+
+def path_plan(
+    sampler: Sampler,
+    process: Process,
+    grid: Tensor,
+    L: int = 1,
+    n: int = 0,
+    own: Mapping[str, Any] | None = None,
+) -> list[Level]:
+    """The plan of a sampler on a grid, along its own path."""
+    return plan(process, sampler.visited(grid, own), L=L, n=n)
 
 
 def first(sampler: Sampler, start: State) -> State:

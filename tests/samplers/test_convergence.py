@@ -22,7 +22,7 @@ from ablate.diffusion.oracles import LogNormalMixture
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
 from ablate.samplers.kernel import Denoiser, Info, Kernel, State, hyvarinen
 from ablate.samplers.registry import SAMPLERS, Sampler
-from tests.samplers.runs import drive_sampler
+from tests.samplers.runs import drive_sampler, path_plan
 from tests.support.beds import (
     generator,
     normal,
@@ -134,10 +134,25 @@ PROCESSES = {
 
 
 @pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
-@pytest.mark.parametrize("name", [name for name, sampler in SAMPLERS.items() if sampler.order > 0])
+@pytest.mark.parametrize(
+    "name", [name for name, sampler in SAMPLERS.items() if sampler.order > 0 and not sampler.path]
+)
 def test_every_process_recovers_the_law(name: str, process: Process) -> None:
     found = recovery(SAMPLERS[name], two_modes(), process)
     assert found.holds, found
+
+
+@pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys())
+@pytest.mark.parametrize("name", [name for name, sampler in SAMPLERS.items() if sampler.path])
+def test_climbing_recovers_the_law(name: str, process: Process) -> None:
+    """On a grid and on its refinement, each with noise of its own. Heun's error at 100 levels,
+    some h² = 0.003 of the modes' spread, is far below what as many exact draws differ by."""
+    oracle = two_modes()
+    for seed, N in enumerate((LEVELS, 2 * LEVELS)):
+        levels = path_plan(SAMPLERS[name], process, geometric(process, N, S_MIN))
+        z = normal((len(levels), COUNT, 1), 20 + seed)
+        y = arrive(SAMPLERS[name], oracle, levels, z.__getitem__)
+        assert wasserstein(oracle, y) < wasserstein_limit(oracle, COUNT)
 
 
 def test_a_forgotten_shift_would_show() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ablate.diffusion.grids import geometric, plan
+from ablate.diffusion.grids import Level, geometric, plan
 from ablate.diffusion.processes import GBM
 from ablate.samplers.kernel import State
 from ablate.samplers.noise import StepNoise, start_numbers
@@ -19,6 +19,8 @@ from tests.samplers.runs import (
     elementwise,
     every_sampler,
     first,
+    noisiest,
+    path_plan,
     run,
     state,
 )
@@ -34,7 +36,7 @@ def test_kernel_keeps_shape_and_type_and_its_arguments(
     y, z = (normal(shape, seed).to(dtype) for seed in (1, 2))
     given = first(sampler, State.of_log(y))
     before = [part.clone() for part in (given.y, given.sign, z)]
-    after, info = sampler.kernel()(elementwise, given, STEP, z)
+    after, info = sampler.kernel()(elementwise, given, noisiest(sampler), z)
     for part in (after.y, after.sign):
         assert part.shape == shape
         assert part.dtype == dtype
@@ -48,9 +50,9 @@ def test_kernel_keeps_shape_and_type_and_its_arguments(
 @every_sampler
 def test_kernel_is_a_function_of_its_arguments(sampler: Sampler) -> None:
     """The same z gives the same bits; another z gives others just where noise is declared."""
-    kernel, start = sampler.kernel(), first(sampler, state())
+    kernel, start, step = sampler.kernel(), first(sampler, state()), noisiest(sampler)
     z, other = normal((6, 3), 4), normal((6, 3), 5)
-    once, again, different = (kernel(ORACLE.denoised, start, STEP, w)[0] for w in (z, z, other))
+    once, again, different = (kernel(ORACLE.denoised, start, step, w)[0] for w in (z, z, other))
     assert torch.equal(once.y, again.y)
     assert torch.equal(once.sign, again.sign)
     assert torch.equal(once.y, different.y) is not sampler.stochastic
@@ -61,7 +63,7 @@ def test_kernel_is_a_function_of_its_arguments(sampler: Sampler) -> None:
 def test_driver_counts_the_declared_evaluations(sampler: Sampler, L: int, n: int) -> None:
     if "L" not in sampler.knobs:
         L, n = 1, 0
-    N, levels = 7, plan(PROCESS, geometric(PROCESS, 7, 0.05), L=L, n=n)
+    N, levels = 7, path_plan(sampler, PROCESS, geometric(PROCESS, 7, 0.05), L, n)
     calls: list[float] = []
 
     def counting(y: Tensor, s: float) -> Tensor:
@@ -84,6 +86,15 @@ def test_nfe_of_the_paper() -> None:
     assert SAMPLERS["pf-heun"].nfe(19) == 35
 
 
+def test_nfe_of_the_few_step_solvers() -> None:
+    """One evaluation a level; Heun's two but for the last; those of restarts besides."""
+    for name in ("dpm++2m", "dpm++3m", "ipndm", "deis", "unipc"):
+        assert SAMPLERS[name].nfe(9) == 8
+    assert SAMPLERS["heun-churn"].nfe(9) == SAMPLERS["pf-heun"].nfe(9) == 15
+    twice = {"restart_times": 2, "restart_share": 0.5}  # 2 restarts of round(0.5·7) = 4 steps
+    assert SAMPLERS["restart"].nfe(9, chosen=twice) == 15 + 2 * 2 * 4
+
+
 @every_sampler
 def test_frames_are_the_states_before_their_steps(sampler: Sampler) -> None:
     levels = plan(PROCESS, geometric(PROCESS, 7, 0.05))
@@ -99,13 +110,16 @@ def test_frames_are_the_states_before_their_steps(sampler: Sampler) -> None:
 @every_sampler
 def test_score_is_taken_off_the_shift(sampler: Sampler) -> None:
     """With m(t) ≠ 0 the network, which knows no m, is asked at y - m."""
-    moved, start, z = STEP._replace(shift=0.4, shift_next=0.3), state(), normal((6, 3), 8)
-    shifted = start._replace(y=start.y + 0.4)
-    kernel = sampler.kernel()
-    with_m = kernel(ORACLE.denoised, first(sampler, shifted), moved, z)[0].y
-    without = kernel(ORACLE.denoised, first(sampler, start), STEP, z)[0].y
-    # an SDE kernel moves by drift, which is the same; the ODE goes from m to m_next
-    gain = 0.4 if sampler.stochastic else 0.3
+    start, z, kernel = state(), normal((6, 3), 8), sampler.kernel()
+
+    def stepped(level: Level) -> Tensor:
+        shifted = start._replace(y=start.y + level.shift)
+        return kernel(ORACLE.denoised, first(sampler, shifted), level, z)[0].y
+
+    without, with_m = stepped(STEP), stepped(STEP._replace(shift=0.4, shift_next=0.3))
+    # an SDE kernel moves by drift, which is the same in both; a flow goes from m to m_next
+    by_drift = not torch.equal(stepped(STEP._replace(drift=1.0)), without)
+    gain = 0.4 if by_drift else 0.3
     torch.testing.assert_close(with_m, without + gain, rtol=1e-11, atol=1e-11)
 
 
@@ -113,7 +127,7 @@ def test_score_is_taken_off_the_shift(sampler: Sampler) -> None:
 def test_samples_do_not_depend_on_the_batch(sampler: Sampler) -> None:
     """Start, noise, every kernel and the driver, in the float32 of a study, bit by bit."""
     process, shape = GBM(0.8), (3, 3, 3)  # 27 pixels: rows lie at odd addresses
-    levels = plan(process, geometric(process, 20, 0.02))
+    levels = path_plan(sampler, process, geometric(process, 20, 0.02))
 
     def denoiser(y: Tensor, s: float) -> Tensor:
         return 0.3 + torch.tanh(y - 0.3) * (0.05 / (0.05 + s**2))

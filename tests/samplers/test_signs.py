@@ -22,7 +22,7 @@ def test_sign_preserving_samplers_keep_signs_when_pushed(name: str) -> None:
     assert torch.equal(after.sign, start.sign)
     assert bool((after.x.sign() == start.sign).all())
     assert info.crossed is None
-    drawn = run(sampler, [hard] * 2, limits=Limits(flips=0))
+    drawn = run(sampler, [hard, hard._replace(s=1.9)], limits=Limits(flips=0))
     assert drawn.reason is None
     assert int(drawn.flipped.sum()) == 0
     assert bool((drawn.x > 0).all())
