@@ -37,7 +37,11 @@ class Drawing(NamedTuple):
 
 
 class Sampling:
-    """Images of one configuration and seed, drawn as far as asked; the next call continues."""
+    """Images of one configuration and seed, drawn as far as asked; the next call continues.
+
+    Each batch is rounded to uint8 as soon as it is drawn: what grows with the number of samples is
+    one byte a pixel and two numbers an image, in memory that is used only as it fills.
+    """
 
     def __init__(
         self,
@@ -54,20 +58,32 @@ class Sampling:
         self._source, self._settings, self._seed = source, settings, seed
         self._most, self._device, self._progress = most, device, progress
         self._flips_left = FLIP_SHARE * most * math.prod(score.shape)
-        self._drawn: list[Drawn] = []
+        room = -(-most // BATCH) * BATCH
+        self._pixels = torch.empty(room, *score.shape, dtype=torch.uint8)
+        self._clamped = torch.empty(room, dtype=torch.float64)  # share of pixels
+        self._flipped = torch.empty(room, dtype=torch.int64)
+        self._strip: Tensor | None = None
+        self._filled, self._nfe = 0, 0
+        self._reason: str | None = None
 
     def up_to(self, samples: int) -> Drawing:
         """The first `samples` images; stops at the first sign of divergence."""
-        while len(self._drawn) * BATCH < samples and not self._diverged:
+        while self._filled < min(samples, self._most) and self._reason is None:
             self._draw_batch()
-        return _drawing(self._drawn, samples)
-
-    @property
-    def _diverged(self) -> bool:
-        return bool(self._drawn) and self._drawn[-1].reason is not None
+        assert self._strip is not None
+        count = min(samples, self._filled)
+        flipped = self._flipped[:count].double()
+        return Drawing(
+            pixels=self._pixels[:count],
+            strip=self._strip,
+            nfe=self._nfe,
+            clamp_rate=float(self._clamped[:count].mean()),
+            flip_rate=float(flipped.mean()) / math.prod(self._score.shape),
+            reason=self._reason,
+        )
 
     def _draw_batch(self) -> None:
-        first = len(self._drawn) * BATCH
+        first = self._filled
         indices = range(first, first + BATCH)  # the last batch is padded with samples cut off later
         run = draw_batch(
             self._score,
@@ -80,7 +96,12 @@ class Sampling:
             frames=first == 0,
             progress=self._progress,
         )
-        self._drawn.append(run)
+        if first == 0:
+            self._strip, self._nfe = _strip(run), run.evaluations
+        rows = slice(first, first + BATCH)
+        self._pixels[rows], self._clamped[rows] = to_pixels(run.x.cpu().nan_to_num(0.0))
+        self._flipped[rows] = run.flipped.cpu()
+        self._filled, self._reason = first + BATCH, run.reason
         self._flips_left -= float(run.flipped[: self._most - first].sum())
 
     def _limits(self, first: int) -> Limits:
@@ -129,11 +150,21 @@ def draw_batch(
         _denoiser(score.model, labels, progress),
         start.view(-1, *score.shape).to(device),
         plan,
-        StepNoise(seed, indices, score.shape, device),
+        _noise(settings, seed, indices, score.shape, device),
         limits,
         _frame_steps(len(plan)) if frames else (),
         first_memory(settings),
     )
+
+
+def _noise(
+    settings: Settings, seed: int, indices: Sequence[int], shape: Sequence[int], device: str
+) -> Callable[[int], Tensor]:
+    """z of each step; a deterministic sampler ignores it, so that none is drawn for it."""
+    if settings.kind.stochastic:
+        return StepNoise(seed, indices, shape, device)
+    none = torch.zeros((), device=device).expand(len(indices), *shape)
+    return lambda step: none
 
 
 def _denoiser(model: Model, labels: Tensor | None, progress: Callable[[], None]) -> Denoiser:
@@ -150,17 +181,7 @@ def _frame_steps(steps: int) -> set[int]:
     return {round(i * (steps - 1) / (STRIP_FRAMES - 2)) for i in range(STRIP_FRAMES - 1)}
 
 
-def _drawing(drawn: list[Drawn], samples: int) -> Drawing:
-    x = torch.cat([run.x for run in drawn])[:samples].cpu()
-    pixels, clamped = to_pixels(x.nan_to_num(0.0))
-    flipped = torch.cat([run.flipped for run in drawn])[:samples]
-    frames = [frame[:STRIP_ROWS].cpu() for frame in (*drawn[0].frames, drawn[0].x)]
-    strip = torch.stack(frames, dim=1)
-    return Drawing(
-        pixels=pixels,
-        strip=to_pixels(strip.nan_to_num(0.0))[0],
-        nfe=drawn[0].evaluations,
-        clamp_rate=float(clamped.mean()),
-        flip_rate=float(flipped.double().mean()) / x[0].numel(),
-        reason=next((run.reason for run in drawn if run.reason), None),
-    )
+def _strip(run: Drawn) -> Tensor:
+    """The first samples on their way, uint8, [rows, frames, C, H, W]."""
+    frames = [frame[:STRIP_ROWS].cpu() for frame in (*run.frames, run.x)]
+    return to_pixels(torch.stack(frames, dim=1).nan_to_num(0.0))[0]

@@ -22,6 +22,28 @@ def norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(math.gcd(channels, 8), channels)
 
 
+def activated(h: Tensor) -> Tensor:
+    """SiLU of a tensor that nothing else uses: in place where there is no gradient to follow.
+
+    Evaluation then allocates less and stays in the cache; the bits are the same.
+    """
+    return functional.silu(h, inplace=not torch.is_grad_enabled())
+
+
+def modulated(h: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
+    """h (1 + scale) + offset, like `activated` in place where there is no gradient."""
+    if torch.is_grad_enabled():
+        return h * (1 + scale) + offset
+    return h.mul_(1 + scale).add_(offset)
+
+
+def joined(skip: Tensor, branch: Tensor) -> Tensor:
+    """skip + branch, like `activated` in place of the branch where there is no gradient."""
+    if torch.is_grad_enabled() or skip.dtype != branch.dtype:
+        return skip + branch
+    return branch.add_(skip)
+
+
 class LevelEmbedding(nn.Module):
     """An embedding of log s, [B] -> [B, width]: sines of fixed frequencies, then two layers.
 
@@ -68,11 +90,10 @@ class ResidualBlock(nn.Module):
         self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        inner = self.conv_in(functional.silu(self.norm_in(h)))
+        inner = self.conv_in(activated(self.norm_in(h)))
         scale, offset = self.film(embedding)[:, :, None, None].chunk(2, 1)
-        inner = functional.silu(self.norm_mid(inner) * (1 + scale) + offset)
-        out: Tensor = self.skip(h) + self.conv_out(self.dropout(inner))
-        return out
+        inner = activated(modulated(self.norm_mid(inner), scale, offset))
+        return joined(self.skip(h), self.conv_out(self.dropout(inner)))
 
 
 class Attention(nn.Module):
@@ -90,5 +111,4 @@ class Attention(nn.Module):
         split = self.qkv(self.norm(h)).reshape(b, 3, c // self.head, self.head, height * width)
         q, k, v = split.transpose(3, 4).unbind(1)  # [B, heads, pixels, head]
         mixed = functional.scaled_dot_product_attention(q, k, v)
-        out: Tensor = h + self.out(mixed.transpose(2, 3).reshape(b, c, height, width))
-        return out
+        return joined(h, self.out(mixed.transpose(2, 3).reshape(b, c, height, width)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.nets.blocks import Attention, LevelEmbedding, ResidualBlock, norm, zeroed
+from ablate.nets.blocks import Attention, LevelEmbedding, ResidualBlock, activated, norm, zeroed
 from ablate.nets.config import Net
 
 
@@ -64,7 +64,7 @@ class Compact(nn.Module):
             skip = skips.pop()
             h = functional.interpolate(grow(h), size=skip.shape[2:])  # nearest; odd sizes too
             h = _through(stage, torch.cat([h, skip], 1), embedding)
-        return functional.pixel_shuffle(self.out(functional.silu(self.out_norm(h))), self.patch)
+        return functional.pixel_shuffle(self.out(activated(self.out_norm(h))), self.patch)
 
 
 def _through(stage: nn.Module, h: Tensor, embedding: Tensor) -> Tensor:

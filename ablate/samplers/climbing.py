@@ -86,12 +86,14 @@ def restarted(
 
     restart_high is at most the first level. The way down has its own levels, even in s^(1/7).
     """
+    count = _steps_down(len(grid), restart_share)
+    if not count:
+        return list(grid)
     high = min(restart_high, grid[0])
     turn = min(
         (i for i, s in enumerate(grid) if 0 < s < high),
         key=lambda i: abs(math.log(grid[i] / restart_low)),
     )
-    count = _steps_down(len(grid), restart_share)
     ends = high ** (1 / RHO), grid[turn] ** (1 / RHO)
     down = [(ends[0] + (ends[1] - ends[0]) * i / count) ** RHO for i in range(count)]
     detour = [*down, grid[turn]]
@@ -106,8 +108,9 @@ def steps_of_restarts(
 
 
 def _steps_down(N: int, share: float) -> int:
-    """Steps of one way down: a share of the N - 2 steps above s = 0, at least one."""
-    return max(1, round(share * (N - 2)))
+    """Steps of one way down: a share of the N - 2 steps above s = 0. On few levels it rounds to
+    none, and there are no restarts."""
+    return round(share * (N - 2))
 
 
 def check_restarts(

@@ -70,29 +70,37 @@ def drive(
     state, shown, reason = State.of_log(start), [], None
     if init is not None:
         state = state._replace(memory=init(state))
-    ever_crossed = torch.zeros_like(start, dtype=torch.bool)
+    ever_crossed: Tensor | None = None  # stays None if no kernel reports crossings
     for j, level in enumerate(plan):
         if j in frames:
             shown.append(state.x)
         state, info = kernel(counted, state, level, noise(j))
         if info.crossed is not None:
-            ever_crossed |= info.crossed
+            ever_crossed = info.crossed if ever_crossed is None else ever_crossed | info.crossed
         if reason := _divergence(state, ever_crossed, limits):
             reason = f"{reason} at step {j + 1} of {len(plan)} (s = {level.s:.3g})"
             break
-    flipped = ever_crossed.flatten(1).sum(1)
+    if ever_crossed is None:
+        flipped = torch.zeros(len(start), dtype=torch.long, device=start.device)
+    else:
+        flipped = ever_crossed.flatten(1).sum(1)
     return Drawn(state.x, counted.calls, flipped, reason, shown)
 
 
-def _divergence(state: State, ever_crossed: Tensor, limits: Limits) -> str | None:
+def _divergence(state: State, ever_crossed: Tensor | None, limits: Limits) -> str | None:
     """Why to stop here, or None."""
     y = state.y[: limits.rows]
-    furthest = float((y - limits.centre).abs().amax())
+    low, high = torch.aminmax(y)  # one pass, NaN if there is any; rounding keeps the order
+    ends = torch.stack([low - limits.centre, high - limits.centre, high])
+    below, above, top = ends.tolist()
+    furthest = max(abs(below), abs(above))
     overflow = math.log(torch.finfo(y.dtype).max)  # x = exp(y) is infinite long before y is
-    if not furthest < float("inf") or float(y.amax()) > overflow:  # NaN compares false
+    if not (furthest < float("inf") and top <= overflow):  # NaN compares false
         return "a value is not finite"
     if furthest > limits.radius:
         return f"|log x - mean| = {furthest:.3g} exceeds {limits.radius:.3g}"
+    if ever_crossed is None or limits.flips == float("inf"):
+        return None
     flips = int(ever_crossed[: limits.rows].sum())
     if flips > limits.flips:
         return f"{flips} pixels changed sign, more than {limits.flips:.0f},"

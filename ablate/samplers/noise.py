@@ -20,9 +20,6 @@ from torch import Tensor
 STREAMS = 2
 """Version of the random numbers, part of every protocol: it rises whenever the numbers change."""
 
-CHUNK = 16
-"""Steps drawn at once per sample. Fixed, because a stream's numbers depend on this size."""
-
 
 def stream(seed: int, index: int, purpose: str) -> np.random.Generator:
     """The generator of one sample for one purpose (`start` or `steps`)."""
@@ -37,14 +34,13 @@ class StepNoise:
         self, seed: int, indices: Sequence[int], shape: Sequence[int], device: str = "cpu"
     ) -> None:
         self._streams = [stream(seed, i, "steps") for i in indices]
-        self._chunk = torch.empty(len(self._streams), CHUNK, *shape)
-        self._device = device
+        self._shape, self._device = tuple(shape), device
 
     def __call__(self, step: int) -> Tensor:
-        if step % CHUNK == 0:
-            for row, generator in zip(self._chunk.numpy(), self._streams, strict=True):
-                generator.standard_normal(dtype=np.float32, out=row)
-        return self._chunk[:, step % CHUNK].to(self._device, copy=True)  # the chunk is reused
+        z = torch.empty(len(self._streams), *self._shape)
+        for row, generator in zip(z.numpy(), self._streams, strict=True):
+            generator.standard_normal(dtype=np.float32, out=row)
+        return z.to(self._device)
 
 
 def start_numbers(seed: int, indices: Sequence[int], size: int) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,22 @@ SIZES: dict[str, tuple[int, tuple[int, int], dict[str, Any]]] = {
 every_size = pytest.mark.parametrize(("channels", "size", "net"), SIZES.values(), ids=SIZES.keys())
 
 
+@every_size
+def test_evaluation_in_place_changes_no_bits(
+    channels: int, size: tuple[int, int], net: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without gradients, intermediate results are overwritten, and nothing else."""
+    compact = perturbed(of_size(channels, net)).to(memory_format=torch.channels_last)
+    image = images((3, 2 * channels, *size), 2).contiguous(memory_format=torch.channels_last)
+    before, log_s = image.clone(), levels(3).log()
+    with torch.no_grad():
+        in_place = compact(image, log_s)
+        assert torch.equal(image, before)
+        monkeypatch.setattr(torch, "is_grad_enabled", lambda: True)  # as `blocks` asks
+        assert torch.equal(compact(image, log_s), in_place)
+        monkeypatch.undo()
+
+
 def of_size(channels: int, net: dict[str, Any]) -> Compact:
     return seeded(lambda: Compact(2 * channels, channels, **({"blocks": 1} | net)))
 

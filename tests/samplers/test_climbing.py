@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ablate.diffusion.grids import geometric
 from ablate.diffusion.processes import GBM
+from ablate.samplers.climbing import restarted
 from ablate.samplers.registry import SAMPLERS
 from tests.samplers.runs import drive_sampler, path_plan
 from tests.support.beds import normal, two_modes
@@ -96,3 +97,11 @@ def test_a_restart_stays_within_the_grid() -> None:
     path = SAMPLERS["restart"].visited(GRID, {"restart_high": 50.0, "restart_low": 0.001})
     assert float(path.max()) == float(GRID[0])
     assert float(path[path > 0].min()) == float(GRID[-2])
+
+
+def test_few_levels_have_no_restarts() -> None:
+    """A share of so few steps rounds to none: Heun's method is left, at its cost."""
+    own: dict[str, Any] = {"restart_low": 0.1, "restart_high": 0.3}
+    own |= {"restart_times": 2, "restart_share": 0.25}
+    assert restarted([0.8, 0.03, 0.0], **own) == [0.8, 0.03, 0.0]
+    assert SAMPLERS["restart"].nfe(3, chosen=own) == SAMPLERS["pf-heun"].nfe(3)

@@ -13,6 +13,7 @@ from ablate.samplers.asams import asams
 from ablate.samplers.drive import Limits, drive
 from ablate.samplers.registry import SAMPLERS
 from tests.samplers.runs import STEP, elementwise, run
+from tests.support.beds import normal
 
 
 def test_driver_stops_at_a_value_that_is_not_finite() -> None:
@@ -89,3 +90,25 @@ def test_padding_does_not_stop_a_run() -> None:
     start[2] = 0.0
     assert reason(3) is None
     assert "pixels changed sign" in (reason(None) or "")
+
+
+def test_signs_are_counted_only_where_a_kernel_reports_them() -> None:
+    """Each entry at most once, however often it crosses."""
+    plain = run(SAMPLERS["adls"], [STEP] * 3)
+    assert torch.equal(plain.flipped, torch.zeros(5, dtype=torch.long))
+    z = torch.zeros(4, 3, dtype=torch.float64)
+    z[1, 0], z[3] = -100.0, -100.0
+    drawn = drive(asams, elementwise, torch.zeros_like(z), [STEP] * 2, lambda j: z)
+    assert drawn.flipped.tolist() == [0, 1, 0, 3]
+
+
+@pytest.mark.parametrize("centre", [-0.7, 0.1, 3.3])
+def test_the_furthest_value_is_found_on_either_side(centre: float) -> None:
+    """From the least and the greatest y: rounding is monotone, so no value between is further."""
+    still = STEP._replace(variance=0.0, drift=0.0)
+    start = (normal((50, 3), 9) * 2).float()
+    furthest = float((start - centre).abs().amax())
+    for radius in (furthest, math.nextafter(furthest, 0.0)):
+        limits = Limits(centre, radius)
+        drawn = drive(adls, elementwise, start, [still], lambda j: start, limits)
+        assert (drawn.reason is None) == (radius == furthest)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest
 from torch import Tensor
 
-from ablate.samplers.noise import CHUNK, StepNoise, start_numbers, stream
+from ablate.samplers.noise import StepNoise, start_numbers, stream
 from tests.support.beds import P_FOUR
 
-STEPS = 2 * CHUNK + 3  # over two refills
+STEPS = 35
 
 
 def steps(
@@ -51,17 +52,23 @@ def test_step_noise_does_not_depend_on_the_order() -> None:
     assert torch.equal(steps(5, order), steps(5, list(range(32)))[:, order])
 
 
-@pytest.mark.parametrize("count", [1, CHUNK - 1, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize("count", [1, 15, 16, 17])
 def test_step_noise_has_prefixes(count: int) -> None:
     """Step j of sample i is the same however many steps a configuration takes."""
     assert torch.equal(steps(5, [0, 4], count=count), steps(5, [0, 4])[:count])
+
+
+def test_step_noise_is_one_stream() -> None:
+    """Drawn step by step or all at once: numbers do not depend on how many are drawn together."""
+    at_once = stream(5, 4, "steps").standard_normal((STEPS, 3, 5), dtype=np.float32)
+    assert torch.equal(steps(5, [4], (3, 5))[:, 0], torch.from_numpy(at_once))
 
 
 def test_noise_handed_out_is_not_overwritten() -> None:
     noise = StepNoise(5, [0], (3,))
     first = noise(0)
     kept = first.clone()
-    for j in range(1, CHUNK + 1):
+    for j in range(1, 17):
         noise(j)
     assert torch.equal(first, kept)
 
