@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
 
 Value = str | int | float
@@ -43,6 +44,12 @@ class Trial(NamedTuple):
     intervals: dict[str, float]  # 95 %, Student's t over seeds; absent with a single seed
     reason: str | None  # of a state other than complete
     cells: list[Cell]
+    coarseness: Coarseness | None = None  # of a literal run; older records have none
+
+    @property
+    def too_coarse(self) -> bool:
+        """Whether its grid is too coarse for its literal steps."""
+        return self.coarseness is not None and self.coarseness.warns
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from ablate.report.coarse_trials import too_coarse
 from ablate.report.knobs import varied
 from ablate.results import StudyResults, Trial
 
@@ -37,6 +38,8 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
             "nfe": trial.metrics.get("nfe"),
             "seconds": trial.metrics.get("seconds"),
             "reason": trial.reason,
+            "noise_ratio": trial.coarseness.ratio if trial.coarseness else None,
+            "too_coarse": trial.too_coarse,
         }
         for trial in record.trials
     ]
@@ -44,6 +47,11 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
 
 def print_json(value: object) -> None:
     print(json.dumps(value, indent=1))
+
+
+def print_warning(text: str) -> None:
+    """Print a warning as one line, however wide the terminal is."""
+    console.print(f"warning: {text}", highlight=False, soft_wrap=True)
 
 
 def print_results(record: StudyResults) -> None:
@@ -67,6 +75,8 @@ def print_results(record: StudyResults) -> None:
     for name, found in record.baselines.items():
         shown = ", ".join(f"{m} {found[m]:.4g}" for m in metrics if m in found)
         console.print(f"baseline: {name}: {shown}", highlight=False)
+    if (warning := too_coarse(record)) is not None:
+        print_warning(warning)
 
 
 def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:

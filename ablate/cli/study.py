@@ -85,7 +85,8 @@ def study(
 
 def _prepared(spec: Study, name: str, workspace: Workspace, device: str, by_default: bool) -> Setup:
     """Everything that the study needs, checked; prints what is about to be run."""
-    from ablate.cli.console import console, print_study
+    from ablate.cli.console import console, print_study, print_warning
+    from ablate.experiment.coarse_grids import coarse_grids
     from ablate.experiment.prepare import prepare
 
     try:
@@ -98,6 +99,8 @@ def _prepared(spec: Study, name: str, workspace: Workspace, device: str, by_defa
             "Starts that need training images are left out: these are not on this machine (ablate"
             " data)"
         )
+    if (warning := coarse_grids(setup.study)) is not None:
+        print_warning(warning)
     return setup
 
 

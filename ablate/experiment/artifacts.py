@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,10 @@ from ablate.core.provenance import provenance
 from ablate.data.contact_sheet import save_grid
 from ablate.diffusion.inits import INITS
 from ablate.experiment.cell import KEPT_IMAGES, CellResult
+from ablate.experiment.coarse_grids import coarse_grids
 from ablate.experiment.prepare import Setup
+from ablate.generate.coarseness import coarseness
+from ablate.generate.settings import Settings
 from ablate.metrics.registry import METRICS, measured_in_studies
 from ablate.results import (
     FEATURES,
@@ -26,6 +30,7 @@ from ablate.results import (
     VOCABULARY,
 )
 from ablate.samplers.registry import SAMPLERS
+from ablate.tracking.client import COARSENESS, WARNING
 from ablate.tracking.study_run import StudyRun, open_study
 from ablate.tracking.writer import Tracker
 
@@ -34,6 +39,8 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
     """Open the study's run, with its documents."""
     study, protocol = setup.study, setup.reference.protocol
     tags = {**tags, "ablate.budget": study.budget, "mlflow.note.content": study.question}
+    if (warning := coarse_grids(study)) is not None:
+        tags |= {WARNING: warning}
     how = {**protocol._asdict(), "hash": protocol.hash}
     measured: dict[str, object] = dict.fromkeys(measured_in_studies(), how)
     measured |= {f"nn_{space.name}": space.protocol() for space in setup.neighbourhood.spaces}
@@ -59,6 +66,12 @@ def tags_of(setup: Setup) -> dict[str, str]:
         "protocol.fid": setup.reference.protocol.hash,
         "protocol.kid": setup.reference.protocol.hash,
     }
+
+
+def tags_of_trial(settings: Settings) -> dict[str, str]:
+    """Tags of a trial's run beside those of every run: how coarse its literal steps are."""
+    found = coarseness(settings)
+    return {} if found is None else {COARSENESS: json.dumps(found._asdict())}
 
 
 def _panel(setup: Setup, result: CellResult) -> Tensor | None:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ablate.core.signals import shielded
 from ablate.core.validation import one_line
+from ablate.experiment.artifacts import tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
 from ablate.experiment.claims import Claim, item
 from ablate.experiment.leases import Leases
@@ -20,6 +21,7 @@ from ablate.experiment.replicates import replicate
 from ablate.experiment.rivals import Rivals
 from ablate.experiment.trial_cells import TrialCells
 from ablate.experiment.watcher import Watcher
+from ablate.generate.coarseness import coarseness
 from ablate.generate.settings import Settings
 from ablate.results import INTERVAL, summarise
 from ablate.search import Ledger
@@ -99,12 +101,13 @@ class Runner:
         """Open the trial's run. The second value is the run of its first cell, which a new trial
         opens in the same transaction."""
         number, knobs, cell = claim.entry.number, settings.knobs(), None
+        own = {**tags, **tags_of_trial(settings)}
         if claim.again:
-            run_id = self._record.reopen_trial(number, knobs, tags)
+            run_id = self._record.reopen_trial(number, knobs, own)
             self.open.append(run_id)
         else:
             with self._record.at_once():
-                run_id = self._record.open_trial(number, knobs, tags)
+                run_id = self._record.open_trial(number, knobs, own)
                 cell = self._record.open_cell(run_id, number, seed, tags)
             self.open.extend((run_id, cell))
         return OpenTrial(number, run_id, item(claim.entry), settings, tags), cell
@@ -113,6 +116,8 @@ class Runner:
         """Close the trial's run and report its result to the search."""
         means, widths = summarise(cells.metrics)
         metrics = means | {name + INTERVAL: width for name, width in widths.items()}
+        if (found := coarseness(trial.settings)) is not None:
+            metrics["noise_ratio"] = found.ratio
         knobs = trial.settings.knobs()
         with shielded():
             with self._record.at_once():

@@ -11,6 +11,7 @@ import jinja2
 
 from ablate.report import answer, formats
 from ablate.report.blocks import Block, visible
+from ablate.report.coarse_trials import too_coarse
 from ablate.report.names import LEAK, text
 from ablate.report.sections import Built
 from ablate.report.shapes import Drawn
@@ -37,6 +38,7 @@ def opening(results: StudyResults) -> dict[str, Any]:
         "question": results.question,
         "answer": answer.answer(results),
         "state": answer.state(results),
+        "warning": too_coarse(results) or "",
         "single": answer.ONE_SEED if answer.single_seed(results) else "",
     }
 

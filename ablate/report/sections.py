@@ -25,6 +25,7 @@ from ablate.report.blocks import (
     pictures_in,
     tables_in,
 )
+from ablate.report.coarse_trials import coarse_trials
 from ablate.report.columns import searched_for_copies
 from ablate.report.gallery import Fetch, pictures
 from ablate.report.knobs import legend
@@ -147,7 +148,8 @@ def unranked(results: StudyResults, context: Context) -> list[Block]:
 
 def measurement(results: StudyResults, context: Context) -> list[Block]:
     """What it takes to measure this again."""
-    return [protocols(results), provenance(results)]
+    coarse = [coarse_trials(results)] if any(t.too_coarse for t in results.trials) else []
+    return [*coarse, protocols(results), provenance(results)]
 
 
 def _figure(

@@ -22,6 +22,8 @@ from ablate.results import Value
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
 STATE, REASON = "ablate.state", "ablate.reason"  # of a run that is not complete
 KNOBS = "ablate.knobs"  # a trial's, as JSON: MLflow cannot set parameters as it creates a run
+COARSENESS = "ablate.coarseness"  # of a trial's literal steps, as JSON
+WARNING = "ablate.warning"  # of a study: what is wrong with its configurations
 REPEATS = "ablate.repeats"  # the trial with the same configuration and other seeds
 WORKED = "ablate.worked"  # time at which a process last opened the study
 PARENT = "mlflow.parentRunId"

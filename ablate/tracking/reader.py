@@ -11,6 +11,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.results import (
@@ -30,6 +31,7 @@ from ablate.results import (
 from ablate.results import STUDY as STUDY_FILE
 from ablate.tracking.client import (
     BASELINE,
+    COARSENESS,
     DONE,
     KIND,
     KNOBS,
@@ -204,7 +206,16 @@ def _trial(run: Run, cells: list[Cell]) -> Trial:
         intervals=intervals,
         reason=run.data.tags.get(REASON) or None,
         cells=sorted(cells, key=lambda cell: cell.seed),
+        coarseness=_coarseness(run),
     )
+
+
+def _coarseness(run: Run) -> Coarseness | None:
+    """The coarseness of a trial's run; None if it is not literal, and in older records."""
+    if COARSENESS not in run.data.tags:
+        return None
+    numbers = json.loads(run.data.tags[COARSENESS])
+    return Coarseness(**numbers | {"band": tuple(numbers["band"])})
 
 
 def _knobs(run: Run) -> dict[str, Value]:
