@@ -19,8 +19,9 @@ from ablate.data.image_files import read_images
 from ablate.data.registry import DATASETS
 from ablate.experiment.showcase import setup_of_one
 from ablate.generate.draw import draw
+from ablate.generate.known_knobs import known_knobs
 from ablate.generate.presets import with_knobs
-from ablate.generate.settings import Settings, known_knobs
+from ablate.generate.settings import Settings
 from ablate.models import bundle as bundles
 from ablate.samplers.noise import STREAMS
 

@@ -116,7 +116,9 @@ def _key(settings: Settings, score: ScoreModel) -> str:
     version = {"format": FORMAT, "streams": STREAMS, "classes": score.classes}
     digest = hashlib.sha256(json.dumps(knobs | version, sort_keys=True).encode())
     for tensor in _weights(score):
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(
+            tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        )
     return digest.hexdigest()[:24]
 
 

@@ -14,6 +14,7 @@ from ablate.core.knobs import values_of
 from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.inits import INITS
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
+from ablate.generate.afford import with_levels
 from ablate.samplers.registry import ANNEALED, SAMPLERS, Sampler
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEDULE_KNOBS = {"constant": {"sigma"}, "ve": {"sigma_min", "sigma_max"}}
 GRIDS_WITH_FLOOR = {"geometric", "karras", "uniform-t", "gits"}
-GRID_KNOBS = {"grid", "levels", "s_min", "cap"}
+GRID_KNOBS = {"grid", "levels", "cost", "s_min", "cap"}
 DEFAULT_FLOOR = 0.01
 """Lowest level of such a grid: noise of 0.01 in log x is 1 % of a pixel's value in [1, 2]."""
 
@@ -97,8 +98,14 @@ class Settings(BaseModel):
     N: int | None = Field(None, ge=4, le=100_000)  # levels of the paper's grid
     grid: Literal["uniform", "geometric", "karras", "uniform-t", "gits"] = "geometric"
     levels: int = Field(50, ge=3, le=100_000)
+    cost: int | None = Field(None, ge=1, le=100_000)  # decides levels
     s_min: float | None = Field(None, gt=0)
     cap: float | None = Field(None, gt=0)  # on the variance that a step removes
+
+    @model_validator(mode="before")
+    @classmethod
+    def _afford(cls, chosen: Any) -> Any:
+        return with_levels(chosen) if isinstance(chosen, Mapping) else chosen
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
@@ -236,15 +243,3 @@ class Settings(BaseModel):
             if self.paper_levels and r != "law":
                 chosen["delta"] = r / ((self.L or 1) * self.paper_levels)
         return chosen
-
-
-def known_knobs() -> tuple[str, ...]:
-    """Every knob that a study may set: the shared ones and those that single samplers or
-    initialisations own."""
-    own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
-    return (*Settings.model_fields, *dict.fromkeys([*own, *start_knob_names()]))
-
-
-def start_knob_names() -> tuple[str, ...]:
-    """The knobs that single initialisations own."""
-    return tuple(dict.fromkeys(knob.name for init in INITS.values() for knob in init.own))

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ablate.generate.settings import DECIDING, Settings, listens, start_knob_names
+from ablate.generate.known_knobs import start_knob_names
+from ablate.generate.settings import DECIDING, Settings, listens
 from ablate.metrics.registry import METRICS
 from ablate.results import Objective
 from ablate.study.domain import Domain, Model, Scalar

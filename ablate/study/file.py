@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
-from ablate.generate.settings import known_knobs
+from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS, objectives
 from ablate.results import Objective
 from ablate.study.definition import Published
@@ -20,7 +20,7 @@ from ablate.study.domain import Domain, Model, Scalar, short_form
 from ablate.study.methods import METHODS
 
 BUDGETS = ("smoke", "quick", "full")
-WHOLE = {"L", "n", "levels", "N", "order"}
+WHOLE = {"L", "n", "levels", "cost", "N", "order"}
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 

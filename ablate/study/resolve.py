@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
-from ablate.generate.settings import known_knobs
+from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS
 from ablate.study.definition import Study
 from ablate.study.domain import Scalar

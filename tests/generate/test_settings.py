@@ -111,3 +111,28 @@ def test_r_by_the_law_is_set_level_by_level() -> None:
 )
 def test_knobs_that_do_not_go_together(knobs: dict[str, Any], words: str) -> None:
     assert words in refusal(**knobs)
+
+
+# --- cost in place of levels ---
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLERS))
+@pytest.mark.parametrize("cost", [7, 8, 31])
+def test_cost_is_spent_as_far_as_levels_allow(name: str, cost: int) -> None:
+    """Another level would cost more."""
+    chosen = settings(sampler=name, cost=cost, s_min=0.03)
+    assert chosen.nfe <= cost
+    assert settings(sampler=name, levels=chosen.levels + 1, s_min=0.03).nfe > cost
+    assert Settings.model_validate(chosen.model_dump(exclude_none=True)) == chosen
+    assert chosen.knobs()["cost"] == cost
+
+
+def test_cost_of_an_exponential_run_is_its_levels() -> None:
+    assert settings(integrator="exponential", cost=10, n=2, L=6).nfe == 10
+
+
+def test_cost_must_be_enough_and_agree_with_levels() -> None:
+    assert "cost = 2: pf-heun needs 3 at least" in refusal(sampler="pf-heun", cost=2)
+    assert "levels = 9 and cost = 4: give one" in refusal(sampler="pf-euler", cost=4, levels=9)
+    assert "cost" in refusal(sampler="pf-euler", cost=0)
+    assert "has no meaning" in refusal(integrator="literal", N=1000, cost=12)

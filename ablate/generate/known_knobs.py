@@ -1,0 +1,19 @@
+"""The names of all knobs, shared and owned; importing this module imports no torch."""
+
+from __future__ import annotations
+
+from ablate.diffusion.inits import INITS
+from ablate.generate.settings import Settings
+from ablate.samplers.registry import SAMPLERS
+
+
+def known_knobs() -> tuple[str, ...]:
+    """Every knob that a study may set: the shared ones and those that single samplers or
+    initialisations own."""
+    own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
+    return (*Settings.model_fields, *dict.fromkeys([*own, *start_knob_names()]))
+
+
+def start_knob_names() -> tuple[str, ...]:
+    """The knobs that single initialisations own."""
+    return tuple(dict.fromkeys(knob.name for init in INITS.values() for knob in init.own))
