@@ -22,9 +22,9 @@ CHI_STEPS = 1000
 
 
 class Linear(NamedTuple):
-    """A step that is exact for a denoiser D that changes linearly in -log s.
+    """A step that is exact for a denoiser D that changes at the rate it had over the last step.
 
-    y <- D + keep (y - D) + slope dD/d(-log s) + bias + noise z
+    y <- D + keep (y - D) + slope (D - D of the step before) + bias + noise z
     """
 
     keep: float
@@ -96,12 +96,12 @@ def _karras(high: float, low: float, count: int, rho: float = 7.0) -> Tensor:
     return torch.linspace(*ends, count, dtype=torch.float64) ** rho
 
 
-def within_literal(process: Process, kind: str, N: int, count: int) -> Tensor:
-    """`count` levels from s_{N-1} to s_1 of the paper's N levels, spaced as a grid of this kind."""
-    first, last = 1 - 1 / N, 1 / N
+def within_literal(process: Process, kind: str, N: int, count: int, last: int = 1) -> Tensor:
+    """`count` levels from s_{N-1} to s_last of the paper's N levels, spaced as a grid of a kind."""
+    ends = 1 - 1 / N, last / N
     if kind == "uniform":
-        return level(process, torch.linspace(first, last, count, dtype=torch.float64))
-    high, low = level(process, first), level(process, last)
+        return level(process, torch.linspace(*ends, count, dtype=torch.float64))
+    high, low = (level(process, end) for end in ends)
     return {"geometric": _geometric, "karras": _karras}[kind](high, low, count)
 
 

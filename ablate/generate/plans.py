@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -17,6 +16,7 @@ from ablate.samplers.exponential import (
     FineSteps,
     exponential,
     fine_steps,
+    first_steps,
     long_steps,
     nearest_fine,
 )
@@ -46,23 +46,24 @@ def literal_steps(settings: Settings) -> FineSteps:
     assert law is not None
     assert N is not None
     chi, r, L = settings.chi or 1.0, settings.relative_step, settings.L or 1
-    return fine_steps(settings.process, N, law, chi=chi, r=r, L=L)
+    return fine_steps(settings.process, N, law, chi=chi, r=r, L=L, n=settings.n or 0)
 
 
-def places(settings: Settings) -> list[int]:
-    """The levels of the literal run at which an exponential integrator evaluates the network."""
+def evaluated(settings: Settings, fine: FineSteps) -> list[int]:
+    """The steps of the literal run at which an exponential integrator evaluates the network."""
     process, N = settings.process, settings.paper_levels
     assert N is not None
-    spaced = grids.within_literal(process, settings.grid, N, settings.long_steps)
-    return nearest_fine(spaced, process, N)
+    walk, split, rest = settings.spending
+    spaced = grids.within_literal(process, settings.grid, N, walk, last=split + 1)
+    return first_steps(fine, nearest_fine(spaced, process, N, last=split + 1), split, rest)
 
 
 def make_plan(settings: Settings, score: ScoreModel | None = None) -> list[Level]:
     """Every step that the sampler takes; score: as for `noise_levels`."""
-    n = settings.n or 0
     if settings.exponential:
-        return long_steps(settings.process, literal_steps(settings), places(settings), n)
-    chi, r, L = settings.chi or 1.0, settings.relative_step, settings.L or 1
+        fine = literal_steps(settings)
+        return long_steps(settings.process, fine, evaluated(settings, fine), settings.order or 2)
+    chi, r, L, n = settings.chi or 1.0, settings.relative_step, settings.L or 1, settings.n or 0
     levels = settings.kind.visited(noise_levels(settings, score), settings.own_knobs)
     return grids.plan(settings.process, levels, chi=chi, r=r, L=L, n=n)
 
@@ -70,7 +71,7 @@ def make_plan(settings: Settings, score: ScoreModel | None = None) -> list[Level
 def make_kernel(settings: Settings) -> Kernel:
     """The step that runs down the plan."""
     if settings.exponential:
-        return partial(exponential, order=settings.order or 2)
+        return exponential
     return settings.kind.kernel(settings.own_knobs)
 
 

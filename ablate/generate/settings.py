@@ -14,7 +14,7 @@ from ablate.core.knobs import values_of
 from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.inits import INITS
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
-from ablate.generate.afford import with_levels
+from ablate.generate.afford import Spending, spend, with_levels
 from ablate.samplers.registry import ANNEALED, SAMPLERS, Sampler
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class Settings(BaseModel):
             own[name].check(value)
 
     def _check_levels(self) -> None:
-        s_max, lowest = self.noise_range()
-        if self.exponential and self.long_steps > (self.N or PAPER_LEVELS) - 1:
-            raise ValueError(f"levels = {self.levels} exceeds N = {self.N or PAPER_LEVELS}")
+        (s_max, lowest), N = self.noise_range(), self.N or PAPER_LEVELS
+        if self.exponential and self.spending.walk + self.spending.split > N - 1:
+            raise ValueError(f"levels = {self.levels} exceeds N = {N}")
         if not lowest < s_max:
             raise ValueError(f"s_min = {lowest:g} is not below the start's noise level {s_max:.4g}")
         if self.exponential and self.grid in {"uniform-t", "gits"}:
@@ -201,9 +201,9 @@ class Settings(BaseModel):
         return self.N or (self.levels if self.grid == "uniform" else None)
 
     @property
-    def long_steps(self) -> int:
-        """Long steps of an exponential integrator; its n noise-free steps take one evaluation."""
-        return self.levels - (1 if self.n else 0)
+    def spending(self) -> Spending:
+        """What an exponential integrator spends its evaluations on."""
+        return spend(self.levels, self.L or 1, self.n or 0)
 
     @property
     def relative_step(self) -> Step:

@@ -1,15 +1,15 @@
-"""Exponential integrators: a few long steps in place of the paper's thousand short ones.
+"""Exponential integrators: a few long steps in place of the paper's thousands of short ones.
 
-The paper's samplers take N - 1 levels, s_{N-1} to s_1, with L steps at each and n noise-free steps
-at the last. With D fixed, each of these steps is y - D <- p (y - D) + bias + noise z with numbers
-that are known beforehand, so any number of them can be taken at once, exactly. Here the fine levels
+The paper's samplers walk N - 1 levels, s_{N-1} to s_1, with L steps at each, and then take n
+noise-free steps at the last. With D fixed, each step is y - D <- p (y - D) + bias + noise z, with
+numbers that are known beforehand, so any number of them can be taken at once, exactly. Here they
 are grouped into a few long steps with one evaluation of D each:
 
 - first order: D is held fixed over a long step;
-- second order: D changes linearly in -log s, with the slope that it had over the previous step.
+- second order: D changes linearly over it, at the rate that it had over the previous one.
 
 So `N` is the number of levels of the literal run that the result stands for, and the number of long
-steps is what is spent. With N - 1 long steps, L = 1 and n = 0 this is the literal run of ADLS.
+steps is what is spent. With as many long steps as short ones it is the literal run of ADLS.
 
 In x a step is x <- D_x ∘ (x / D_x)^keep ∘ exp(…), a geometric interpolation between the state and
 the denoised image: it is multiplicative and keeps signs.
@@ -30,99 +30,124 @@ from ablate.samplers.kernel import Denoiser, Info, State
 from ablate.samplers.laws import Law
 
 
-class Past(NamedTuple):
-    """What the second order keeps from the previous step."""
-
-    s: float
-    denoised: Tensor
-
-
-def exponential(
-    denoiser: Denoiser, state: State, level: Level, z: Tensor, *, order: int = 2
-) -> tuple[State, Info]:
-    """One long step: y <- D + keep (y - D) + slope D' + bias + noise z."""
+def exponential(denoiser: Denoiser, state: State, level: Level, z: Tensor) -> tuple[State, Info]:
+    """One long step: y <- D + keep (y - D) + slope (D - D of the step before) + bias + noise z."""
     step = level.linear
     assert step is not None
     y = state.y - level.shift
     denoised = denoiser(y, level.s)
     ahead = torch.lerp(denoised, y, step.keep).add_(z, alpha=step.noise)
-    if order == 2 and state.memory is not None and step.slope:
-        slope = step.slope / math.log(state.memory.s / level.s)
-        ahead.add_(denoised - state.memory.denoised, alpha=slope)
+    if step.slope:
+        ahead.add_(denoised - state.memory, alpha=step.slope)
     ahead.add_(step.bias + level.shift_next)
-    return state._replace(y=ahead, memory=Past(level.s, denoised)), Info()
+    return state._replace(y=ahead, memory=denoised), Info()
 
 
 class FineSteps(NamedTuple):
-    """The literal run, from s_{N-1} down to s_1: at each level L steps with these numbers."""
+    """The literal run, step by step: `walked` = L (N - 1) from s_{N-1} to s_1, then n at s_1."""
 
     s: list[float]
-    keep: list[float]  # 1 - pull dv/(L v)
+    keep: list[float]  # 1 - pull dv/v
     bias: list[float]
     noise: list[float]  # standard deviation
     kappa: list[float]
     L: int
-    terminal: Linear  # one noise-free step at s_1
+    walked: int
 
 
 def fine_steps(
-    process: Process, N: int, law: Law, *, chi: float = 1.0, r: Step = 1.0, L: int = 1
+    process: Process, N: int, law: Law, *, chi: float = 1.0, r: Step = 1.0, L: int = 1, n: int = 0
 ) -> FineSteps:
     """The steps of the literal run on the paper's N levels."""
     grid = uniform(process, N)
-    kappas = annealing(process.time(grid), chi)
-    steps = relative_steps(r, kappas)
-    removed = (grid[:-1] ** 2 - grid[1:] ** 2) / L
-    share = removed / grid[:-1] ** 2
-    rates = law(kappas, steps)
-    resting = law(0 * kappas[-1:], steps[-1:])
-    terminal = Linear(
-        1 - float(resting.pull * share[-1:]), 0.0, float(resting.bias * removed[-1:]), 0.0
-    )
+    kappas, removed = annealing(process.time(grid), chi), (grid[:-1] ** 2 - grid[1:] ** 2) / L
+    r_of_each = relative_steps(r, kappas)
+
+    def each(levels: Tensor) -> Tensor:
+        """A number of each level -> of each step."""
+        return torch.cat([levels.repeat_interleave(L), levels[-1:].expand(n)])
+
+    kappas = torch.cat([kappas.repeat_interleave(L), kappas.new_zeros(n)])
+    s, removed = each(grid[:-1]), each(removed)
+    rates, share = law(kappas, each(r_of_each)), removed / s**2
     return FineSteps(
-        s=grid[:-1].tolist(),
+        s=s.tolist(),
         keep=(1 - rates.pull * share).tolist(),
         bias=(rates.bias * removed).tolist(),
         noise=(rates.noise * removed).sqrt().tolist(),
         kappa=kappas.tolist(),
         L=L,
-        terminal=terminal,
+        walked=L * (N - 1),
     )
 
 
 def folded(fine: FineSteps, first: int, last: int) -> Linear:
-    """The steps of the fine levels from `first` up to, not including, `last` as one."""
+    """The steps from `first` up to, not including, `last` as one; slope: per unit of `moved`."""
     keep, slope, bias, variance = 1.0, 0.0, 0.0, 0.0
+    within = fine.s[first] == fine.s[last - 1]
     for i in range(first, last):
-        ahead, p = math.log(fine.s[first] / fine.s[i]), fine.keep[i]
-        for _ in range(fine.L):
-            keep *= p
-            slope = p * slope + (1 - p) * ahead
-            bias = p * bias + fine.bias[i]
-            variance = p * p * variance + fine.noise[i] ** 2
+        p = fine.keep[i]
+        keep *= p
+        slope = p * slope + (1 - p) * moved(fine, first, i, within)
+        bias = p * bias + fine.bias[i]
+        variance = p * p * variance + fine.noise[i] ** 2
     return Linear(keep, slope, bias, math.sqrt(variance))
 
 
-def nearest_fine(levels: Tensor, process: Process, N: int) -> list[int]:
+def moved(fine: FineSteps, first: int, last: int, within: bool) -> float:
+    """What D changes with: the steps within one level, or the fall of log s from level to level."""
+    return float(last - first) if within else math.log(fine.s[first] / fine.s[last])
+
+
+def slope_weight(fine: FineSteps, before: int, first: int, last: int, slope: float) -> float:
+    """The weight of D less the D before: 0 if that was at another level and this step stays."""
+    within = fine.s[first] == fine.s[last - 1]
+    if not slope or within != (fine.s[before] == fine.s[first]):
+        return 0.0
+    return slope / moved(fine, before, first, within)
+
+
+def nearest_fine(levels: Tensor, process: Process, N: int, last: int = 1) -> list[int]:
     """The places among the fine levels that lie nearest to these levels, each used once.
 
-    levels: at most N - 1, falling from s_{N-1} to s_1.
+    levels: at most N - last, falling from s_{N-1} to s_last.
     """
     places: list[int] = (N - 1 - process.time(levels) * N).round().long().tolist()
     for i in range(1, len(places)):
         places[i] = max(places[i], places[i - 1] + 1)
     for i in range(len(places)):  # leave room for those that follow
-        places[i] = min(places[i], N - 1 - (len(places) - i))
+        places[i] = min(places[i], N - last - (len(places) - i))
     return places
 
 
-def long_steps(process: Process, fine: FineSteps, places: Sequence[int], n: int = 0) -> list[Level]:
-    """The plan: a long step from each place to the next, then the n noise-free steps as one."""
-    s = torch.tensor([fine.s[place] for place in places] + [0.0], dtype=torch.float64)
+def first_steps(fine: FineSteps, places: Sequence[int], split: int = 0, rest: int = 0) -> list[int]:
+    """The first short step of each long one.
+
+    places: of levels at which a long step begins; split: the lowest levels, which take two each,
+    the second from a third of the L steps on; rest: long steps for the n noise-free ones.
+    In these D changes most at first, so the later groups are longer: group i ends at n (i/rest)².
+    """
+    L, n = fine.L, len(fine.s) - fine.walked
+    low = [
+        fine.walked - k * L + inner for k in range(split, 0, -1) for inner in (0, max(1, L // 3))
+    ]
+    ends = [max(i, round(n * (i / rest) ** 2)) for i in range(rest)]
+    return [place * L for place in places] + low + [fine.walked + end for end in ends]
+
+
+def long_steps(
+    process: Process, fine: FineSteps, firsts: Sequence[int], order: int = 2
+) -> list[Level]:
+    """The plan: a long step from each of `firsts` to the next, the last to the end."""
+    s = torch.tensor([fine.s[i] if i < fine.walked else 0.0 for i in firsts] + [0.0]).double()
     shifts = shift(process, process.time(s)).tolist()
-    ends = [*places[1:], len(fine.s)]
-    levels = [
-        Level(
+    levels = []
+    for i, (first, last) in enumerate(zip(firsts, [*firsts[1:], len(fine.s)], strict=True)):
+        step = folded(fine, first, last)
+        slope = 0.0
+        if order == 2 and i:
+            slope = slope_weight(fine, firsts[i - 1], first, last, step.slope)
+        level = Level(
             s=fine.s[first],
             s_next=float(s[i + 1]),
             shift=shifts[i],
@@ -130,19 +155,7 @@ def long_steps(process: Process, fine: FineSteps, places: Sequence[int], n: int 
             drift=0.0,
             variance=0.0,
             kappa=fine.kappa[first],
-            linear=folded(fine, first, last),
+            linear=step._replace(slope=slope),
         )
-        for i, (first, last) in enumerate(zip(places, ends, strict=True))
-    ]
-    if n:
-        rest = _repeated(fine.terminal, n)
-        levels.append(levels[-1]._replace(shift=shifts[-1], kappa=0.0, linear=rest))
+        levels.append(level)
     return levels
-
-
-def _repeated(step: Linear, times: int) -> Linear:
-    """A noise-free step taken several times with the same D."""
-    keep, bias = 1.0, 0.0
-    for _ in range(times):
-        keep, bias = step.keep * keep, step.keep * bias + step.bias
-    return Linear(keep, 0.0, bias, 0.0)

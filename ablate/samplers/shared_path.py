@@ -22,22 +22,18 @@ class SharedPath:
     """
 
     def __init__(
-        self, fine: FineSteps, places: Sequence[int], literal: Callable[[int], Tensor]
+        self, fine: FineSteps, firsts: Sequence[int], literal: Callable[[int], Tensor]
     ) -> None:
         """literal: `literal(j)` is z of the literal run's step j, asked for in order."""
         self._fine, self._literal = fine, literal
-        self._places = [*places, len(fine.s)]
+        self._firsts = [*firsts, len(fine.s)]
         self._last = torch.zeros(())
 
     def __call__(self, step: int) -> Tensor:
-        """z of a long step, asked for in order; after the last level zeros."""
-        if step >= len(self._places) - 1:
-            return torch.zeros_like(self._last)
+        """z of a long step, asked for in order; zeros where all its steps are free of noise."""
         fine, total, variance = self._fine, torch.zeros(()), 0.0
-        for i in range(self._places[step], self._places[step + 1]):
-            for inner in range(fine.L):
-                z = self._literal(i * fine.L + inner)
-                total = fine.keep[i] * total + fine.noise[i] * z
-                variance = fine.keep[i] ** 2 * variance + fine.noise[i] ** 2
-        self._last = total / variance**0.5 if variance else torch.zeros_like(total)
+        for i in range(self._firsts[step], min(self._firsts[step + 1], fine.walked)):
+            total = fine.keep[i] * total + fine.noise[i] * self._literal(i)
+            variance = fine.keep[i] ** 2 * variance + fine.noise[i] ** 2
+        self._last = total / variance**0.5 if variance else torch.zeros_like(self._last)
         return self._last

@@ -21,7 +21,7 @@ from ablate.data.datasets import to_pixels
 from ablate.diffusion.inits import INITS
 from ablate.experiment.prepare import Setup
 from ablate.generate.draw import _denoiser
-from ablate.generate.plans import literal_steps, make_kernel, make_plan, places
+from ablate.generate.plans import evaluated, literal_steps, make_kernel, make_plan
 from ablate.generate.settings import Settings
 from ablate.metrics.estimate import Estimate, Measured, paired_difference
 from ablate.metrics.extractors.extractor import extract
@@ -51,13 +51,13 @@ def standing_for(literal: Settings, order: int, levels: int) -> Settings:
 def on_the_literal_path(setup: Setup, settings: Settings, samples: int) -> Tensor:
     """x of the first samples, with the start and the Brownian path of the literal run."""
     score, plan = setup.bundle.score_model, make_plan(settings)
-    fine, groups, parts = literal_steps(settings), places(settings), []
+    fine, parts = literal_steps(settings), []
     denoiser = _denoiser(score.model, None, lambda: None)
     for first in range(0, samples, BATCH):
         indices = range(first, first + BATCH)
         u, z = start_numbers(SEED, indices, setup.bundle.moments.everything.mean.numel())
         start = INITS[settings.init].draw(setup.source, plan[0].s, u, z).view(-1, *score.shape)
-        path = SharedPath(fine, groups, StepNoise(SEED, indices, score.shape))
+        path = SharedPath(fine, evaluated(settings, fine), StepNoise(SEED, indices, score.shape))
         parts.append(drive(make_kernel(settings), denoiser, start, plan, path).x)
     return torch.cat(parts)[:samples]
 

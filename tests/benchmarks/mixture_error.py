@@ -10,7 +10,7 @@ has two modes and its denoiser is exact, so nothing but the integration differs.
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -74,8 +74,8 @@ def apart(name: str, chi: float, r: float, order: int, evaluations: int) -> Apar
     fine = fine_steps(PROCESS, N, law, chi=chi, r=r)
     places = nearest_fine(within_literal(PROCESS, "geometric", N, evaluations), PROCESS, N)
     shared = SharedPath(fine, places, lambda j: path()[j].double())
-    kernel, levels = partial(exponential, order=order), long_steps(PROCESS, fine, places)
-    y = drive(kernel, two_modes().denoised, start(), levels, shared).x.log()
+    levels = long_steps(PROCESS, fine, places, order)
+    y = drive(exponential, two_modes().denoised, start(), levels, shared).x.log()
     between = (y.flatten().sort().values - exact.flatten().sort().values).abs().mean()
     return Apart(float(between), float((y - exact).abs().mean()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -15,11 +14,13 @@ from torch import Tensor
 
 from ablate.diffusion.grids import Step, plan, uniform, within_literal
 from ablate.diffusion.processes import GBM, VEGBM, Process
+from ablate.generate.afford import spend
 from ablate.samplers.drive import drive
 from ablate.samplers.exponential import (
     FineSteps,
     exponential,
     fine_steps,
+    first_steps,
     folded,
     long_steps,
     nearest_fine,
@@ -37,10 +38,12 @@ every_law = pytest.mark.parametrize("name", LAWS)
 both_processes = pytest.mark.parametrize("process", [CONSTANT, GROWING], ids=["gbm", "vegbm"])
 
 
-def fine(name: str, process: Process, N: int, chi: float, r: Step, L: int = 1) -> FineSteps:
+def fine(
+    name: str, process: Process, N: int, chi: float, r: Step, L: int = 1, n: int = 0
+) -> FineSteps:
     law = SAMPLERS[name].law
     assert law is not None
-    return fine_steps(process, N, law, chi=chi, r=r, L=L)
+    return fine_steps(process, N, law, chi=chi, r=r, L=L, n=n)
 
 
 def path() -> Callable[[int], Tensor]:
@@ -65,18 +68,13 @@ def literal(
 
 
 def standing_for(
-    steps: FineSteps,
-    places: list[int],
-    process: Process,
-    denoiser: Denoiser,
-    n: int = 0,
-    order: int = 2,
+    steps: FineSteps, firsts: list[int], process: Process, denoiser: Denoiser, order: int = 2
 ) -> Tensor:
     """y at the end of an exponential run on the literal run's path."""
     start = 0.3 + 0.8 * normal(SHAPE, 4)
-    shared = SharedPath(steps, places, path())
-    levels = long_steps(process, steps, places, n)
-    return drive(partial(exponential, order=order), denoiser, start, levels, shared).x.log()
+    shared = SharedPath(steps, firsts, path())
+    levels = long_steps(process, steps, firsts, order)
+    return drive(exponential, denoiser, start, levels, shared).x.log()
 
 
 def still(y: Tensor, s: float) -> Tensor:
@@ -90,30 +88,65 @@ def still(y: Tensor, s: float) -> Tensor:
 @both_processes
 @pytest.mark.parametrize("name", ["adls", "adls-consistent"])
 @pytest.mark.parametrize(("chi", "r"), [(1.0, 1.0), (0.995, 0.6), (0.9995, "law")])
-def test_as_many_steps_as_levels_are_the_literal_run(
-    name: str, process: Process, chi: float, r: Step
+@pytest.mark.parametrize(("L", "n"), [(1, 0), (3, 4)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_as_many_long_steps_as_short_ones_are_the_literal_run(
+    name: str, process: Process, chi: float, r: Step, L: int, n: int, order: int
 ) -> None:
-    """To rounding, with a denoiser of two modes: some 40 operations of 1e-16 a step, 60 steps."""
+    """To rounding, with a denoiser of two modes: some 40 operations of 1e-16 a step, 64 steps."""
     r = 1.0 if name == "adls-consistent" else r
-    oracle, steps = two_modes(), fine(name, process, 61, chi, r)
-    ours = standing_for(steps, list(range(60)), process, oracle.denoised, order=1)
-    torch.testing.assert_close(
-        ours, literal(name, process, 61, oracle.denoised, chi, r), rtol=0, atol=1e-12
-    )
+    oracle, steps = two_modes(), fine(name, process, 21, chi, r, L, n)
+    ours = standing_for(steps, list(range(20 * L + n)), process, oracle.denoised, order)
+    exact = literal(name, process, 21, oracle.denoised, chi, r, L, n)
+    torch.testing.assert_close(ours, exact, rtol=0, atol=1e-12)
 
 
 @both_processes
 @pytest.mark.parametrize("name", ["adls", "adls-consistent"])
-@pytest.mark.parametrize("places", [[0, 58], [0, 7, 30, 58]])
-@pytest.mark.parametrize(("L", "n"), [(1, 0), (3, 0), (2, 5)])
+@pytest.mark.parametrize("places", [[0, 57], [0, 7, 30, 57]])
+@pytest.mark.parametrize(("L", "n", "rest"), [(1, 0, 0), (3, 0, 0), (2, 5, 1), (6, 25, 4)])
 def test_a_denoiser_at_rest_makes_any_number_of_steps_exact(
-    name: str, process: Process, places: list[int], L: int, n: int
+    name: str, process: Process, places: list[int], L: int, n: int, rest: int
 ) -> None:
     r = 1.0 if name == "adls-consistent" else 0.7
-    steps = fine(name, process, 60, 0.99, r, L)
-    ours = standing_for(steps, places, process, still, n)
+    steps = fine(name, process, 60, 0.99, r, L, n)
+    split = 1 if L > 1 else 0
+    firsts = first_steps(steps, places if split else [*places, 58], split, rest)
+    ours = standing_for(steps, firsts, process, still)
     exact = literal(name, process, 60, still, 0.99, r, L, n)
     torch.testing.assert_close(ours, exact, rtol=0, atol=1e-12)
+
+
+def test_second_order_follows_a_denoiser_within_a_level() -> None:
+    """At the last level D is asked at the same s again and again. If it moves by the same step from
+    one evaluation to the next, as here by the count of literal steps, it is exact from the second
+    long step there on."""
+    steps = fine("adls", CONSTANT, 5, 1.0, 0.7, L=2, n=9)
+    firsts = [*range(8), 8, 9, 13]  # every walked step, then 1, 4 and 4 noise-free ones
+    asked = iter(firsts)
+
+    def drifting(at: Callable[[], int]) -> Denoiser:
+        return lambda y, s: 0 * y + 0.2 + 0.01 * at()
+
+    ours = standing_for(steps, firsts, CONSTANT, drifting(lambda: next(asked)))
+    count = iter(range(17))
+    exact = literal("adls", CONSTANT, 5, drifting(lambda: next(count)), 1.0, 0.7, L=2, n=9)
+    torch.testing.assert_close(ours, exact, rtol=0, atol=1e-12)
+
+
+@given(st.integers(3, 60), st.integers(1, 8), st.integers(0, 40))
+def test_every_evaluation_is_spent_once(evaluations: int, L: int, n: int) -> None:
+    """Long steps begin at different short ones, in order, as many as there are evaluations."""
+    walk, split, rest = spend(evaluations, L, n)
+    assert walk + 2 * split + rest == evaluations
+    assert walk >= 2
+    steps = fine("adls", CONSTANT, 100, 0.999, 0.6, L, n)
+    spaced = within_literal(CONSTANT, "geometric", 100, walk, last=split + 1)
+    places = nearest_fine(spaced, CONSTANT, 100, last=split + 1)
+    assert places[-1] == 100 - 1 - (split + 1)
+    firsts = first_steps(steps, places, split, rest)
+    assert len(firsts) == evaluations
+    assert all(a < b for a, b in pairwise([*firsts, len(steps.s)]))
 
 
 def test_second_order_is_exact_for_a_denoiser_linear_in_log_s() -> None:

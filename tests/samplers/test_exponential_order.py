@@ -60,17 +60,14 @@ def exponential_end(fine: FineSteps, steps: int, order: int) -> End:
     """By the transfer matrices of (y, D before), from the last step back to the first."""
     places = nearest_fine(within_literal(PROCESS, "geometric", N, steps), PROCESS, N)
     weight, noise = np.array([1.0, 0.0]), np.empty(len(fine.s))
-    levels, ends = long_steps(PROCESS, fine, places), [*places[1:], len(fine.s)]
+    levels, ends = long_steps(PROCESS, fine, places, order), [*places[1:], len(fine.s)]
     for i in reversed(range(steps)):
         part = slice(places[i], ends[i])
         noise[part] = weight[0] * after(np.array(fine.keep[part])) * np.array(fine.noise[part])
         step, gain = levels[i].linear, V / (V + levels[i].s ** 2)
         assert step is not None
-        by_slope = 0.0
-        if order == 2 and i > 0 and step.slope:
-            by_slope = step.slope / math.log(levels[i - 1].s / levels[i].s)
-        here = gain + step.keep * (1 - gain) + by_slope * gain
-        weight = weight @ np.array([[here, -by_slope], [gain, 0.0]])
+        here = gain + step.keep * (1 - gain) + step.slope * gain
+        weight = weight @ np.array([[here, -step.slope], [gain, 0.0]])
     return End(float(weight[0]), noise)
 
 
