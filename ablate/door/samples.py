@@ -113,6 +113,8 @@ def settings_for(handle: BundleHandle, knobs: Mapping[str, Any]) -> Settings:
     defaults = preset.model_dump(exclude_none=True, exclude_defaults=True)
     if SAMPLERS[sampler].stochastic:
         defaults = {name: defaults[name] for name in ("init", "sigma", "s_min")}
+    if "cost" in knobs:
+        defaults.pop("levels", None)  # the cost decides it
     chosen = {**defaults, **knobs}
     applying = {k: v for k, v in chosen.items() if k in knobs or listens(k, chosen)}
     try:

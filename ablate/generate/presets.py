@@ -41,5 +41,7 @@ def with_knobs(known: tuple[float, float], knobs: Mapping[str, Any]) -> Settings
     """
     preset = few_step_settings(FEW_STEP_LEVELS, known)
     chosen = preset.model_dump(exclude_none=True, exclude_defaults=True) | dict(knobs)
+    if "cost" in knobs and "levels" not in knobs:
+        del chosen["levels"]  # the cost decides it
     applying = {k: v for k, v in chosen.items() if k in knobs or listens(k, chosen)}
     return Settings.model_validate(applying)

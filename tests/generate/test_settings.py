@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from ablate.generate.plans import make_kernel, make_plan
+from ablate.generate.presets import with_knobs
 from ablate.generate.settings import Settings
 from ablate.samplers.drive import drive
 from ablate.samplers.registry import SAMPLERS
@@ -136,3 +137,8 @@ def test_cost_must_be_enough_and_agree_with_levels() -> None:
     assert "levels = 9 and cost = 4: give one" in refusal(sampler="pf-euler", cost=4, levels=9)
     assert "cost" in refusal(sampler="pf-euler", cost=0)
     assert "has no meaning" in refusal(integrator="literal", N=1000, cost=12)
+
+
+def test_cost_takes_the_place_of_the_preset_s_levels() -> None:
+    chosen = with_knobs((0.002, 3.0), {"sampler": "dpm++2m", "cost": 7})
+    assert (chosen.levels, chosen.nfe) == (8, 7)
