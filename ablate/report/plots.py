@@ -18,6 +18,7 @@ from ablate.report.shapes import Axis, Dot, Drawn, Ladder, Panel, Panels, Scatte
 
 INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
 COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
+MARKERS = "osD"  # with ten colours thirty labels differ, also in grey
 WIDTH = 7.6  # inches
 CROWD = 60  # dots; more are drawn small and see-through
 ABREAST = 5  # names of colours in a line, at most
@@ -137,10 +138,11 @@ def draw_scatter(data: Scatter) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     ax = figure.subplots()
     labels = sorted({dot.label for dot in data.dots})
-    for label, colour in zip(labels, COLOURS * len(labels), strict=False):
+    for i, label in enumerate(labels):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         group = [dot for dot in data.dots if dot.label == label]
-        _points(ax, group, [dot.x for dot in group], across=False, colour=colour)
-        ax.plot([], [], "o", color=colour, label=label, markersize=5)
+        _points(ax, group, [dot.x for dot in group], across=False, colour=colour, marker=marker)
+        ax.plot([], [], marker, color=colour, label=label, markersize=5)
     _scale(ax, "x", data.x)
     _scale(ax, "y", data.y)
     _draw_front(ax, data)
@@ -181,7 +183,13 @@ def _note(
 
 
 def _points(
-    ax: Axes, dots: list[Dot], places: list[float], *, across: bool, colour: str | None = None
+    ax: Axes,
+    dots: list[Dot],
+    places: list[float],
+    *,
+    across: bool,
+    colour: str | None = None,
+    marker: str = "o",
 ) -> None:
     """Trials with their intervals, at `places` of the other axis; one call to a kind of dot."""
     placed = list(zip(dots, places, strict=True))
@@ -190,7 +198,7 @@ def _points(
         values = [dot.y.value for dot, _ in chosen]
         halves = [dot.y.half or 0.0 for dot, _ in chosen]
         others = [place for _, place in chosen]
-        style = _dot_style(*kind, len(dots) > CROWD, colour)
+        style = {"fmt": marker} | _dot_style(*kind, len(dots) > CROWD, colour)
         if across:
             ax.errorbar(values, others, xerr=halves, **style)
         else:
@@ -206,7 +214,7 @@ def _dot_style(
 ) -> dict[str, Any]:
     """Ringed if it is the best, hollow if it leaks data, a cross if it was pruned, small and
     see-through in a crowd."""
-    style: dict[str, Any] = {"fmt": "o", "color": colour or COLOURS[0], "zorder": 3}
+    style: dict[str, Any] = {"color": colour or COLOURS[0], "zorder": 3}
     style |= {"markersize": 4.5, "elinewidth": 1.1}
     if crowded and not best:
         style |= {"markersize": 3, "elinewidth": 0.6, "alpha": 0.45}
