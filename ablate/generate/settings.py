@@ -52,7 +52,8 @@ def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
 
 def _fits_integrator(knob: str, chosen: Mapping[str, Any]) -> bool:
     """Whether a knob of the levels has a meaning: `N` is the paper's grid, walked or stood for."""
-    grid, integrator = chosen.get("grid", "geometric"), chosen.get("integrator")
+    grid, sampler = chosen.get("grid", "geometric"), SAMPLERS.get(str(chosen.get("sampler")))
+    integrator = None if sampler and not sampler.law else chosen.get("integrator")
     if integrator == "literal" and "N" in chosen and knob in GRID_KNOBS:
         return False
     if knob == "N":

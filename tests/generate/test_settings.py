@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ablate.generate.plans import make_kernel, make_plan
 from ablate.generate.presets import with_knobs
-from ablate.generate.settings import Settings
+from ablate.generate.settings import Settings, listens
 from ablate.samplers.drive import drive
 from ablate.samplers.registry import SAMPLERS
 from tests.samplers.runs import elementwise
@@ -142,3 +142,11 @@ def test_cost_must_be_enough_and_agree_with_levels() -> None:
 def test_cost_takes_the_place_of_the_preset_s_levels() -> None:
     chosen = with_knobs((0.002, 3.0), {"sampler": "dpm++2m", "cost": 7})
     assert (chosen.levels, chosen.nfe) == (8, 7)
+
+
+def test_an_integrator_for_all_leaves_other_samplers_alone() -> None:
+    """A study may fix `integrator` and `N` beside samplers that have none."""
+    chosen = {"sampler": "pf-heun", "integrator": "literal", "N": 1000}
+    assert listens("cost", chosen)
+    assert not listens("N", chosen)
+    assert not listens("cost", chosen | {"sampler": "adls"})
