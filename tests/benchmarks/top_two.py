@@ -21,7 +21,7 @@ from ablate.results import Trial
 from tests.benchmarks.faithful import measured, on_the_literal_path, spelt
 from tests.benchmarks.literal_runs import literal_samples, setup_for
 
-WALKED_ANEW = {"integrator", "order", "N", "levels", "grid", "delta"}
+WALKED_ANEW = {"integrator", "order", "N", "levels", "cost", "grid", "delta"}
 """Knobs of how a law is integrated; those of the law itself stay."""
 
 
