@@ -150,7 +150,7 @@ def draw_batch(
         _denoiser(score.model, labels, progress),
         start.view(-1, *score.shape).to(device),
         plan,
-        _noise(settings, seed, indices, score.shape, device),
+        _noise(settings, seed, indices, score.shape, device, len(plan)),
         limits,
         _frame_steps(len(plan)) if frames else (),
         first_memory(settings),
@@ -158,11 +158,16 @@ def draw_batch(
 
 
 def _noise(
-    settings: Settings, seed: int, indices: Sequence[int], shape: Sequence[int], device: str
+    settings: Settings,
+    seed: int,
+    indices: Sequence[int],
+    shape: Sequence[int],
+    device: str,
+    steps: int,
 ) -> Callable[[int], Tensor]:
     """z of each step; a deterministic sampler ignores it, so that none is drawn for it."""
     if settings.kind.stochastic:
-        return StepNoise(seed, indices, shape, device)
+        return StepNoise(seed, indices, shape, device, steps)
     none = torch.zeros((), device=device).expand(len(indices), *shape)
     return lambda step: none
 

@@ -32,8 +32,8 @@ def test_deterministic_samplers_draw_no_noise(
     score, source = bundle.score_model, Source(bundle.moments)
 
     def with_noise(*arguments: object) -> object:
-        _, seed, indices, shape, device = arguments
-        return StepNoise(seed, indices, shape, device)  # type: ignore[arg-type]
+        _, seed, indices, shape, device, steps = arguments
+        return StepNoise(seed, indices, shape, device, steps)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(drawing, "_noise", with_noise)

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import kstest
 from torch import Tensor
 
+from ablate.samplers import noise as noise_module
 from ablate.samplers.noise import StepNoise, start_numbers, stream
 from tests.support.beds import P_FOUR
 
@@ -50,6 +51,27 @@ def test_step_noise_does_not_depend_on_the_batch(size: int) -> None:
 def test_step_noise_does_not_depend_on_the_order() -> None:
     order = [9, 2, 30, 3]
     assert torch.equal(steps(5, order), steps(5, list(range(32)))[:, order])
+
+
+@pytest.mark.parametrize("threads", [2, 3, 40])
+def test_step_noise_does_not_depend_on_the_threads(threads: int) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = steps(5, list(range(32)))
+        torch.set_num_threads(threads)
+        assert torch.equal(steps(5, list(range(32))), alone)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("said", [2, 7, STEPS, 3 * STEPS])
+def test_step_noise_does_not_depend_on_how_far_ahead_it_is_drawn(
+    said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise_module, "AHEAD", 4 * 32 * 15)  # four steps
+    ahead = StepNoise(5, list(range(32)), (3, 5), steps=said)
+    assert torch.equal(torch.stack([ahead(j) for j in range(STEPS)]), steps(5, list(range(32))))
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17])
