@@ -10,18 +10,20 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
+from ablate.core.quantiles import Z95, student_975
 
 Value = str | int | float
-INTERVAL = ".interval"
-"""Ending of the metric that holds another's half-width."""
+INTERVAL, ERROR = ".interval", ".error"
+"""Endings of the metrics that hold another's half-width, or a cell's standard error."""
 
 SAMPLES, TRAJECTORY, NEIGHBOURS = "samples.png", "trajectory.png", "neighbours.png"
 IMAGES, FEATURES = "images.npz", "features.npz"
 """Artifacts of a cell: pictures, its first images and the features of all of them."""
 
 STUDY, PROTOCOLS, VOCABULARY = "study.json", "protocols.json", "vocabulary.json"
-IMPORTANCE = "importance.json"
-"""Artifacts of a study: what was run, how it was measured, what its names mean, what mattered."""
+IMPORTANCE, CONFIRMATION, LADDER = "importance.json", "confirmation.json", "ladder.json"
+"""Artifacts of a study: what was run, how it was measured, what its names mean, what mattered, what
+fresh seeds confirmed, what each step of a ladder did."""
 
 
 class Cell(NamedTuple):
@@ -41,7 +43,7 @@ class Trial(NamedTuple):
     state: str  # complete, diverged, failed, pruned, repeated or running
     params: dict[str, Value]
     metrics: dict[str, float]
-    intervals: dict[str, float]  # 95 %, Student's t over seeds; absent with a single seed
+    intervals: dict[str, float]  # 95 %, over samples: what other random numbers would give
     reason: str | None  # of a state other than complete
     cells: list[Cell]
     coarseness: Coarseness | None = None  # of a literal run; older records have none
@@ -101,6 +103,9 @@ class StudyResults(NamedTuple):
     trials: list[Trial]  # by number
     importance: Importance = {}  # noqa: RUF012 - read only
     vocabulary: Vocabulary = OLD_VOCABULARY
+    confirmations: list[Trial] = []  # noqa: RUF012 - configurations drawn again on fresh seeds
+    confirmation: dict[str, Any] = {}  # noqa: RUF012 - how these compare; empty before the end
+    ladder: dict[str, Any] = {}  # noqa: RUF012 - the effect of each step; empty of other studies
 
     def ranked(self) -> list[Trial]:
         """Complete trials that keep to all constraints, best first by the first objective."""
@@ -144,7 +149,8 @@ def joined(records: Sequence[StudyResults]) -> StudyResults:
             raise UserError(
                 f"{first.name} and {other.name} have different objectives: {'; '.join(goals)}"
             )
-        for metric in first.protocols.keys() & other.protocols.keys():
+        both = first.protocols.keys() & other.protocols.keys()
+        for metric in (name for name in both if not name.startswith("nn_")):  # these do not rank
             what = f"{metric} of {first.name} and {other.name}: "
             require_same(first.protocols[metric], other.protocols[metric], what)
     return first._replace(
@@ -160,6 +166,9 @@ def joined(records: Sequence[StudyResults]) -> StudyResults:
             for record in records
             for name, found in record.baselines.items()
         },
+        confirmations=[],
+        confirmation={},
+        ladder={},
     )
 
 
@@ -178,19 +187,24 @@ def require_same(first: Mapping[str, object], second: Mapping[str, object], what
         )
 
 
-STUDENT_975 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""97.5 % quantile of Student's t by degrees of freedom, so that reading results needs no scipy."""
-
-
 def summarise(cells: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, float]]:
-    """(means, half-widths of 95 % intervals) over cells, of every metric all of them have."""
+    """(means, half-widths of 95 % intervals) over cells, of every metric all of them have.
+
+    Where cells have standard errors, from the influence of every image, these are pooled: with
+    three seeds that is far more certain than the spread of three means, and one seed is enough.
+    Other metrics, and those of older records, get Student's interval over seeds, if there are
+    several.
+    """
     shared = [name for name in cells[0] if all(name in cell for cell in cells)] if cells else []
+    errors = {name.removesuffix(ERROR) for name in shared if name.endswith(ERROR)}
+    shared = [name for name in shared if not name.endswith(ERROR)]
     means = {name: fmean(cell[name] for cell in cells) for name in shared}
-    count = len(cells)
-    if count < 2:
-        return means, {}
-    quantile = STUDENT_975[count - 1] if count <= len(STUDENT_975) else 1.96 + 2.5 / (count - 1)
-    widths = {
-        name: quantile * stdev(cell[name] for cell in cells) / math.sqrt(count) for name in shared
-    }
+    widths = {}
+    for name in shared:
+        if name in errors:
+            pooled = math.hypot(*(cell[name + ERROR] for cell in cells)) / len(cells)
+            widths[name] = Z95 * pooled
+        elif len(cells) > 1:
+            error = stdev(cell[name] for cell in cells) / math.sqrt(len(cells))
+            widths[name] = student_975(len(cells) - 1) * error
     return means, widths

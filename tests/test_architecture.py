@@ -45,8 +45,8 @@ rule names only folders above it: the data flows one way."""
 
 HOMES = {
     "optuna": {
-        *("search.__init__", "search.importance", "search.ledger", "search.proposals"),
-        "search.storage",
+        *("search.__init__", "search.importance", "search.law", "search.ledger"),
+        *("search.proposals", "search.storage"),
     },
     "sqlalchemy": {"search.database", "experiment.leases"},
     "mlflow": {"tracking.client", "tracking.reader", "tracking.transaction", "tracking.writer"},

@@ -109,4 +109,4 @@ def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:
     toys.write_files(tmp_path)
     done = ablate(tmp_path, "show", "toys", check=False)
     assert done.returncode == 2
-    assert "search method 'toy-method' is unknown; known: grid, random" in done.stderr
+    assert "search method 'toy-method' is unknown; known: grid, ladder, random" in done.stderr

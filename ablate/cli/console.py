@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ablate.report.coarse_trials import too_coarse
+from ablate.report.columns import DIVERSITY, with_diversity
 from ablate.report.knobs import varied
 from ablate.results import StudyResults, Trial
 
@@ -59,24 +60,36 @@ def print_results(record: StudyResults) -> None:
     ranked = record.ranked()
     rest = [trial for trial in record.trials if trial not in ranked]
     knobs = varied(record)
-    metrics = list(dict.fromkeys([*(o.metric for o in record.objectives), "kid", "fid", "nfe"]))
+    objectives = [objective.metric for objective in record.objectives]
+    metrics = with_diversity(record, list(dict.fromkeys([*objectives, "kid", "fid", "nfe"])))
+    short = set(DIVERSITY) - set(objectives)  # without an interval, to keep the table narrow
     title = f"{record.name} ({record.budget}): {record.question}"
     table = Table("trial", *knobs, *metrics, title=title, title_justify="left")
     for trial in ranked:
         table.add_row(
             str(trial.number),
             *(str(trial.params.get(knob, "")) for knob in knobs),
-            *(_with_interval(trial, metric) for metric in metrics),
+            *(_value(trial, metric, metric not in short) for metric in metrics),
         )
     console.print(table)
     for trial in rest:
         text = f"trial {trial.number} {trial.state}: {trial.reason or ''}"
         console.print(text, highlight=False)
     for name, found in record.baselines.items():
-        shown = ", ".join(f"{m} {found[m]:.4g}" for m in metrics if m in found)
+        shown = ", ".join(f"{m} {found[m]:.4g}" for m in [*metrics, "precision"] if m in found)
         console.print(f"baseline: {name}: {shown}", highlight=False)
+    if record.confirmation:
+        print_answer(record)
     if (warning := too_coarse(record)) is not None:
         print_warning(warning)
+
+
+def print_answer(record: StudyResults) -> None:
+    """Print what fresh seeds confirmed; without a confirmation, the best of the search."""
+    from ablate.report import answer, confirmed
+
+    for sentence in confirmed.sentences(record) or answer.answer(record)[:2]:
+        console.print(sentence, highlight=False)
 
 
 def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:
@@ -103,7 +116,7 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     if plan.least < plan.seconds:
         span = f"{duration(plan.least)} to {span}, depending on how many are pruned"
     rows = [
-        ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')})"),
+        ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')}{_confirming(plan)})"),
         ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
         (f"time on this {device}", f"{about}{span}"),
         ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
@@ -113,6 +126,10 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     if limits:
         rows.append(("begins no trial after", " or ".join(limits)))
     print_table(["the whole study, with one worker", ""], rows)
+
+
+def _confirming(plan: Plan) -> str:
+    return f", {plural(plan.confirmations, 'confirmation')}" if plan.confirmations else ""
 
 
 def duration(seconds: float) -> str:
@@ -138,8 +155,9 @@ def print_showcase(
 ) -> None:
     """Print the metrics of a bundle's samples and the baselines, and the protocol."""
     named = {f"{metrics['nfe']:.0f} network evaluations": metrics, **baselines}
-    rows = [(name, f"{m['fid']:.4g}", f"{m['kid']:.4g}") for name, m in named.items()]
-    print_table(["", "fid", "kid"], rows)
+    columns = [m for m in ("fid", "kid", *DIVERSITY) if m in metrics]
+    rows = [(name, *(f"{m[column]:.4g}" for column in columns)) for name, m in named.items()]
+    print_table(["", *columns], rows)
     line = ", ".join(f"{key} {value}" for key, value in protocol.items())
     console.print(line, highlight=False)
 
@@ -154,13 +172,19 @@ def print_evaluation(evaluation: Evaluation) -> None:
         for name, each in copies.measured().items():
             low, high = each.estimate.interval
             rows.append((f"nn_{space}_{name}", f"{each.value:.5g}", f"{low:.5g} to {high:.5g}"))
-        rows.append((f"nn_{space}_c_t", f"{copies.c_t:.3g}", "below -3: copies, or too smooth"))
+        if copies.verdict is not None:
+            c_t = f"{copies.verdict.c_t:.3g}"
+            rows.append((f"nn_{space}_c_t", c_t, "below -3: copies, or too smooth"))
     print_table(
         [f"{evaluation.samples.name} against {evaluation.protocol.reference}", "", "95 %"], rows
     )
     for space, copies in evaluation.neighbours.items():
         shown = ", ".join(map(str, copies.suspects[:20])) or "none"
-        console.print(f"suspected copies by {space}: {shown}", highlight=False)
+        share = "?" if copies.searched is None else f"{100 * copies.searched:.3g}"
+        searched = f"{share} % of the training images searched"
+        if copies.verdict is None:
+            searched += "; C_T and AuthPct need all of them: install the dataset (ablate data)"
+        console.print(f"suspected copies by {space}: {shown} ({searched})", highlight=False)
     how = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
     console.print(", ".join(f"{key} {value}" for key, value in how.items()), highlight=False)
 
@@ -174,9 +198,11 @@ def print_difference(found: Mapping[str, Estimate]) -> None:
     print_table(["first minus second, paired", "", "95 %"], rows)
 
 
-def _with_interval(trial: Trial, metric: str) -> str:
+def _value(trial: Trial, metric: str, with_interval: bool) -> str:
     if metric not in trial.metrics:
         return ""
+    if not with_interval:
+        return f"{trial.metrics[metric]:.2g}"
     width = trial.intervals.get(metric)
     value = f"{trial.metrics[metric]:.4g}"
     return f"{value} ± {width:.2g}" if width else value

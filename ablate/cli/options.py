@@ -73,9 +73,11 @@ def read_study(
     workspace: Workspace, name: str, budget: str | None, device: str, trials: int | None = None
 ) -> Study:
     from ablate.study import find as studies
+    from ablate.study.extractors import with_extractor
 
     default = "quick" if device == "cpu" else "full"
-    return studies.read(studies.find(workspace, name), budget or default, trials)
+    study = studies.read(studies.find(workspace, name), budget or default, trials)
+    return with_extractor(study, device)
 
 
 def find_results(workspace: Workspace, name: str, budget: str | None) -> StudyResults:

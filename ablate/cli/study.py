@@ -69,7 +69,7 @@ def study(
     given = {"minutes": minutes, "evaluations": evaluations}
     limits = {name: value for name, value in given.items() if value is not None}
     spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
-    setup = _prepared(spec, name, workspace, where, by_default=budget is None)
+    setup = _prepared(spec, name, workspace, where, by_default=budget is None, plan=plan)
     if plan:
         _plan(setup)
     elif worker:
@@ -83,14 +83,17 @@ def study(
         _summarise(workspace, setup.study, outcome)
 
 
-def _prepared(spec: Study, name: str, workspace: Workspace, device: str, by_default: bool) -> Setup:
+def _prepared(
+    spec: Study, name: str, workspace: Workspace, device: str, by_default: bool, plan: bool
+) -> Setup:
     """Everything that the study needs, checked; prints what is about to be run."""
     from ablate.cli.console import console, print_study, print_warning
+    from ablate.cli.progress import image_bar
     from ablate.experiment.coarse_grids import coarse_grids
     from ablate.experiment.prepare import prepare
 
     try:
-        setup = prepare(spec, workspace, device)
+        setup = prepare(spec, workspace, device, image_bar, compute=not plan)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     print_study(setup.study, f", the default on {device}" if by_default else "")
@@ -137,8 +140,9 @@ def _watch_many(
     from ablate.core.errors import PassingError
     from ablate.core.signals import shielded
     from ablate.experiment import local_pool
+    from ablate.experiment.confirmation import is_done, planned
     from ablate.experiment.worker import Outcome, close_left, in_one_line, open_search
-    from ablate.search import Ledger, best, finished
+    from ablate.search import Ledger, best, finished, searched
 
     with in_one_line(setup, workspace):
         open_search(workspace)
@@ -147,7 +151,8 @@ def _watch_many(
         already = finished(before)
         try:
             with StudyBar(setup.study.name, setup.study.objectives) as bar:
-                bar.began(already, setup.study.trials, best(setup.study, before))
+                total = setup.study.trials + planned(setup.study)
+                bar.began(already, total, best(setup.study, before))
 
                 def look() -> None:
                     entries = ledger.entries()
@@ -158,12 +163,13 @@ def _watch_many(
             with shielded():
                 close_left(setup, workspace, "interrupted", "Ctrl-C")
             raise
-        done = finished(ledger.entries())
-        if done >= setup.study.trials:
+        entries = ledger.entries()
+        done = finished(entries)
+        if is_done(setup.study, entries):
             for each in killed:
                 typer.echo(each, err=True)
             return Outcome(already, done - already, [])
-        left = f"{done} of {setup.study.trials} trials are finished"
+        left = f"{finished(searched(entries))} of {setup.study.trials} trials are finished"
         if killed:
             with shielded():
                 close_left(setup, workspace, "failed", "; ".join(killed))
@@ -173,13 +179,14 @@ def _watch_many(
 
 def _summarise(workspace: Workspace, spec: Study, outcome: Outcome) -> None:
     """Print how the study ended; with failed trials, a table of them and exit code 1."""
-    from ablate.cli.console import console, plural, print_table
+    from ablate.cli.console import console, plural, print_answer, print_table
 
     if outcome.ran == 0 and not outcome.stopped:
         console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
     if outcome.stopped:
         console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
     record = find_results(workspace, spec.name, spec.budget)
+    print_answer(record)
     failed = [(str(t.number), t.reason or "") for t in record.trials if t.state == "failed"]
     again = f"{spec.name} --budget {spec.budget}"
     console.print(

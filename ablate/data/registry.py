@@ -6,8 +6,8 @@ is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ablate.core.registry import Registry
@@ -40,6 +40,8 @@ class DatasetSource:
     flips: whether a mirrored image could be one of the dataset.
     torchvision: the class of torchvision.datasets that downloads it, or None.
     paper_fit: the paper's log-normal fit, for the initialisation `lognormal-paper`.
+    training_images: a dataset's hash -> how many training images it has, for bundles whose card
+        does not say. By hash, because a dataset of one name may come in several sizes.
     """
 
     name: str
@@ -49,6 +51,7 @@ class DatasetSource:
     flips: bool = False
     torchvision: str | None = None
     paper_fit: LogNormalFit | None = None
+    training_images: Mapping[str, int] = field(default_factory=dict)
 
 
 DATASETS: Registry[DatasetSource] = Registry(
@@ -61,6 +64,7 @@ DATASETS: Registry[DatasetSource] = Registry(
             "ablate.data.digits:load",
             classes=10,
             classifier=ClassifierRecipe((32, 64), patch=1, epochs=60, batch=64),
+            training_images={"ca7d4078928a67c0": 1_438},
         ),
         DatasetSource(
             "mnist",
@@ -69,6 +73,7 @@ DATASETS: Registry[DatasetSource] = Registry(
             classifier=ClassifierRecipe((48, 96), patch=2, epochs=6, batch=128),
             torchvision="MNIST",
             paper_fit=LogNormalFit((0.1565,), (0.8353,)),
+            training_images={"1e35582d42a90940": 60_000},
         ),
         DatasetSource(
             "fashion",
@@ -77,6 +82,7 @@ DATASETS: Registry[DatasetSource] = Registry(
             classifier=ClassifierRecipe((48, 96), patch=2, epochs=8, batch=128),
             torchvision="FashionMNIST",
             paper_fit=LogNormalFit((0.2771,), (0.8428,)),
+            training_images={"ece172613115fb18": 60_000},
         ),
         DatasetSource(
             "kmnist",
@@ -85,6 +91,7 @@ DATASETS: Registry[DatasetSource] = Registry(
             classifier=ClassifierRecipe((48, 96), patch=2, epochs=30, batch=128),
             torchvision="KMNIST",
             paper_fit=LogNormalFit((0.2140,), (0.8290,)),
+            training_images={"0158938984c431fd": 8_000},
         ),
         DatasetSource(
             "cifar10",
@@ -94,6 +101,7 @@ DATASETS: Registry[DatasetSource] = Registry(
             flips=True,
             torchvision="CIFAR10",
             paper_fit=LogNormalFit((0.4075, 0.3785, 0.3693), (0.8016, 0.8004, 0.8005)),
+            training_images={"9048fcbac9c08a64": 50_000},
         ),
     ],
 )

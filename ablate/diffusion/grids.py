@@ -12,13 +12,10 @@ import torch
 from torch import Tensor
 
 from ablate.diffusion.capped import check_cap, even_steps
-from ablate.diffusion.processes import Process, level, shift
+from ablate.diffusion.processes import CHI_STEPS, Process, level, shift
 
 Step = float | Literal["law"]
 """The relative step r = L delta N, or "law" for 1/(2 - kappa²) level by level."""
-
-CHI_STEPS = 1000
-"""chi is the factor on kappa per 1/1000 of the time, for every grid; 1000 is the paper's N."""
 
 
 class Linear(NamedTuple):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # torch is imported inside functions: settings are read witho
 Drift = Callable[["Tensor"], "Tensor"] | float | None
 """mu_t as a function of t, a constant, or None for the paper's sigma_t²/2, which makes m = 0."""
 
+CHI_STEPS = 1000
+"""chi is the factor on kappa per 1/1000 of the time, for every grid; 1000 is the paper's N."""
+
 Time = TypeVar("Time", float, "Tensor")
 """A float, or a float64 tensor for many times at once."""
 

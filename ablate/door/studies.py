@@ -82,14 +82,16 @@ def run_study(
     >>> import ablate
     >>> study = ablate.run_study("digits-adls", budget="smoke")  # doctest: +SKIP
     """
-    from ablate.cli.progress import Silent, StudyBar
+    from ablate.cli.progress import Silent, StudyBar, image_bar
     from ablate.core.device import resolve
     from ablate.experiment.prepare import prepare
+    from ablate.experiment.real_features import no_bar
     from ablate.experiment.worker import run
     from ablate.study.find import find, read
 
     workspace = Workspace(Path(root).resolve())
-    setup = prepare(read(find(workspace, name), budget, trials), workspace, resolve(device))
+    study = read(find(workspace, name), budget, trials)
+    setup = prepare(study, workspace, resolve(device), image_bar if progress else no_bar)
     if progress:
         with StudyBar(setup.study.name, setup.study.objectives) as bar:
             run(setup, workspace, bar)

@@ -13,11 +13,13 @@ from torch import Tensor
 from ablate.core.provenance import provenance
 from ablate.data.contact_sheet import save_grid
 from ablate.diffusion.inits import INITS
+from ablate.experiment.also import also_protocols
 from ablate.experiment.cell import KEPT_IMAGES, CellResult
 from ablate.experiment.coarse_grids import coarse_grids
 from ablate.experiment.prepare import Setup
 from ablate.generate.coarseness import coarseness
 from ablate.generate.settings import Settings
+from ablate.metrics.protocol import Protocol
 from ablate.metrics.registry import METRICS, measured_in_studies
 from ablate.results import (
     FEATURES,
@@ -30,7 +32,7 @@ from ablate.results import (
     VOCABULARY,
 )
 from ablate.samplers.registry import SAMPLERS
-from ablate.tracking.client import COARSENESS, WARNING
+from ablate.tracking.client import COARSENESS, CONFIRMS, WARNING
 from ablate.tracking.study_run import StudyRun, open_study
 from ablate.tracking.writer import Tracker
 
@@ -44,6 +46,11 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
     how = {**protocol._asdict(), "hash": protocol.hash}
     measured: dict[str, object] = dict.fromkeys(measured_in_studies(), how)
     measured |= {f"nn_{space.name}": space.protocol() for space in setup.neighbourhood.spaces}
+    confirm = study.confirm
+    for name, each in also_protocols(
+        setup, confirm.samples or study.samples, len(confirm.seeds)
+    ).items():
+        measured[name] = {**each._asdict(), "hash": each.hash}
     own = [*(each.own for each in SAMPLERS.values()), *(each.own for each in INITS.values())]
     vocabulary = {
         "labels": {name: metric.label for name, metric in METRICS.items()},
@@ -60,12 +67,23 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
 
 def tags_of(setup: Setup) -> dict[str, str]:
     """Tags of every run of a study: where its numbers come from and how they were measured."""
-    return provenance(setup.device) | {
+    about = {
         "ablate.hash": setup.identity,
         "ablate.bundle": f"{setup.bundle.card.name} {setup.bundle.hash}",
-        "protocol.fid": setup.reference.protocol.hash,
-        "protocol.kid": setup.reference.protocol.hash,
     }
+    return provenance(setup.device) | about | _protocol_tags(setup.reference.protocol)
+
+
+def tags_of_confirmation(setup: Setup, number: int) -> dict[str, str]:
+    """Tags, beside those of every run, of one that measures trial `number` again."""
+    confirm, protocol = setup.study.confirm, setup.reference.protocol
+    samples = confirm.samples or protocol.samples
+    protocol = protocol._replace(samples=samples, seeds=len(confirm.seeds))
+    return {CONFIRMS: str(number)} | _protocol_tags(protocol)
+
+
+def _protocol_tags(protocol: Protocol) -> dict[str, str]:
+    return {"protocol.fid": protocol.hash, "protocol.kid": protocol.hash}
 
 
 def tags_of_trial(settings: Settings) -> dict[str, str]:

@@ -8,10 +8,9 @@ import torch
 
 from ablate.data.datasets import to_pixels
 from ablate.diffusion.inits import INITS
-from ablate.experiment.prepare import SPLITS, Setup
-from ablate.metrics.estimate import Z95
+from ablate.experiment.prepare import Setup
+from ablate.experiment.real_features import SPLITS
 from ablate.metrics.extractors.extractor import extract
-from ablate.metrics.reference import measure
 from ablate.results import INTERVAL, summarise
 from ablate.samplers.noise import start_numbers
 
@@ -19,18 +18,18 @@ from ablate.samplers.noise import start_numbers
 def baselines(setup: Setup) -> dict[str, dict[str, float]]:
     """Baseline -> metrics, measured as the trials are.
 
-    Real held-out images are the best possible value. Gaussians fitted to each class are what a
-    sampler reaches without any network.
+    Real held-out images are the best possible value; they are missing if the extractor's features
+    of them are. Gaussians fitted to each class are what a sampler reaches without any network.
     """
-    study = setup.study
+    study, measured = setup.study, {}
     other = "test" if study.reference == "train" else "train"
-    sets = disjoint_sets(setup.bundle.features[SPLITS[other]], study.samples, study.seeds)
-    name = {"test": "held-out images", "train": "training images"}[other]
+    if SPLITS[other] in setup.real.splits:
+        sets = disjoint_sets(setup.real.splits[SPLITS[other]], study.samples, study.seeds)
+        name = {"test": "held-out images", "train": "training images"}[other]
+        name += _fewer(sets, study.samples, len(study.seeds))
+        measured[name] = _with_intervals([setup.measure(each) for each in sets])
     fitted = [setup.measure(_without_network(setup, seed)) for seed in study.seeds]
-    return {
-        name + _fewer(sets, study.samples, len(study.seeds)): _of_sets(setup, sets),
-        "class-gaussian without network": _with_intervals(fitted),
-    }
+    return measured | {"class-gaussian without network": _with_intervals(fitted)}
 
 
 def disjoint_sets(images: torch.Tensor, samples: int, seeds: Sequence[int]) -> list[torch.Tensor]:
@@ -57,20 +56,6 @@ def _fewer(sets: Sequence[torch.Tensor], samples: int, seeds: int) -> str:
 
 def _times(sets: int) -> str:
     return "one set" if sets == 1 else f"{sets} sets"
-
-
-def _of_sets(setup: Setup, sets: Sequence[torch.Tensor]) -> dict[str, float]:
-    """Means and intervals over sets.
-
-    Where a single set is all there is for several seeds, the interval is that of its own standard
-    error, from the influence of every image of both sides. With one seed there is none, as for
-    trials.
-    """
-    if len(sets) > 1 or len(setup.study.seeds) == 1:
-        return _with_intervals([setup.measure(each) for each in sets])
-    estimates = {name: m.estimate for name, m in measure(sets[0], setup.reference).items()}
-    values = {name: each.value for name, each in estimates.items()}
-    return values | {name + INTERVAL: Z95 * each.error for name, each in estimates.items()}
 
 
 def _without_network(setup: Setup, seed: int) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from torch import Tensor
@@ -13,6 +13,8 @@ from ablate.generate.draw import Drawing, Sampling
 from ablate.generate.settings import Settings
 from ablate.metrics.copies import Copies
 from ablate.metrics.extractors.extractor import extract
+from ablate.metrics.registry import METRICS
+from ablate.results import ERROR
 
 KEPT_IMAGES = 64
 """Images of a cell that the record keeps."""
@@ -22,6 +24,7 @@ class CellResult(NamedTuple):
     """What one cell gives."""
 
     metrics: dict[str, float]
+    rungs: dict[int, dict[str, float]]  # samples -> metrics at a rung before the last sample
     drawing: Drawing
     features: Tensor  # float16, [N, f]
     neighbours: dict[str, Copies]  # in the training set, by space; empty if not complete
@@ -39,18 +42,20 @@ def run_cell(
     seed: int,
     progress: Callable[[], None] = lambda: None,
     judge: Judge | None = None,
+    most: int | None = None,
 ) -> CellResult:
     """Draw and measure one cell, the unit of work. A diverged cell has a reason and no distances.
 
     With a judge the cell is drawn rung by rung, and ends where the judge gives a reason. Every rung
-    adds samples to those of the rung before; its distances have its number of samples in their
-    names.
+    adds samples to those of the rung before. A pruned cell has the metrics of the samples that it
+    has: its objective, and what does not depend on how many there are.
+    most: the number of samples, instead of the study's.
     """
-    most, seconds = setup.study.samples, 0.0
+    most, seconds = most or setup.study.samples, 0.0
     sampling = Sampling(
         setup.bundle.score_model, setup.source, settings, seed, most, setup.device, progress
     )
-    partial: dict[str, float] = {}
+    rungs: dict[int, dict[str, float]] = {}
     for samples in (*(setup.study.rungs if judge else ()), most):
         began = time.perf_counter()
         drawing = sampling.up_to(samples)
@@ -58,12 +63,12 @@ def run_cell(
         features = extract(setup.extractor, drawing.pixels)
         state, reason = ("diverged", drawing.reason) if drawing.reason else ("complete", None)
         if judge and not drawing.reason and samples < most:
-            partial |= {f"{k}_n{samples}": v for k, v in setup.measure(features).items()}
+            rungs[samples] = _of_few(setup, features)
             if (reason := judge(features.half())) is not None:
                 state = "pruned"
         if reason:
             break
-    metrics = partial | {
+    metrics = (rungs[samples] if state == "pruned" else {}) | {
         "nfe": float(drawing.nfe),
         "samples": float(len(drawing.pixels)),
         "seconds": seconds,
@@ -74,7 +79,21 @@ def run_cell(
     neighbours = {}
     if state == "complete":
         neighbours = setup.neighbourhood.find(drawing.pixels, features)
-        metrics |= setup.measure(features)
-        for space, copies in neighbours.items():
-            metrics |= copies.values(space)
-    return CellResult(metrics, drawing, features.half(), neighbours, state, reason)
+        metrics |= setup.measure(features) | _of_copies(neighbours)
+    return CellResult(metrics, rungs, drawing, features.half(), neighbours, state, reason)
+
+
+def _of_copies(neighbours: Mapping[str, Copies]) -> dict[str, float]:
+    """The numbers of a search for copies in each space, with their errors."""
+    metrics: dict[str, float] = {}
+    for space, copies in neighbours.items():
+        errors = {name + ERROR: error for name, error in copies.errors(space).items()}
+        metrics |= copies.values(space) | errors
+    return metrics
+
+
+def _of_few(setup: Setup, features: Tensor) -> dict[str, float]:
+    """The objectives, and the metrics whose mean does not depend on the number of samples."""
+    goals = {objective.metric for objective in setup.study.objectives}
+    kept = {name for name, metric in METRICS.items() if metric.steady} | goals
+    return {k: v for k, v in setup.measure(features).items() if k.removesuffix(ERROR) in kept}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ablate.core.signals import shielded
+from ablate.experiment.also import also_measured
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
 from ablate.experiment.leases import Leases
@@ -13,6 +14,8 @@ from ablate.experiment.prepare import Setup
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
+from ablate.results import ERROR
+from ablate.tracking.client import CONFIRMS
 from ablate.tracking.study_run import StudyRun
 
 ATTEMPTS = 3
@@ -35,6 +38,7 @@ class OpenTrial(NamedTuple):
     lease: str
     settings: Settings
     tags: Mapping[str, str]
+    samples: int  # for each seed
 
 
 class DrawnCell(NamedTuple):
@@ -58,12 +62,12 @@ class CellAttempts:
     ) -> DrawnCell:
         """Draw and measure a cell, and write its files. `opened` is the run of the first attempt if
         it is open already; `share` is the cell's part of the trial."""
-        calls = trial.settings.nfe * -(-self._setup.study.samples // BATCH)
+        calls = trial.settings.nfe * -(-trial.samples // BATCH)
         for _ in range(ATTEMPTS):
             run_id, opened = opened or self._open(trial, seed), None
             progress = CellProgress(self._watcher, share / calls)
             try:
-                result = run_cell(self._setup, trial.settings, seed, progress, judge)
+                result = self._drawn(trial, seed, progress, judge)
             except Exception as error:  # an error of one configuration must not stop the study
                 progress.take_back()
                 reason = f"{type(error).__name__}: {error}"
@@ -76,11 +80,28 @@ class CellAttempts:
             return DrawnCell(run_id, seed, result)
         raise CellError(reason)
 
+    def _drawn(
+        self, trial: OpenTrial, seed: int, progress: CellProgress, judge: Judge | None
+    ) -> CellResult:
+        """A cell; what confirms a configuration is measured by further extractors, too."""
+        result = run_cell(self._setup, trial.settings, seed, progress, judge, trial.samples)
+        if CONFIRMS not in trial.tags or result.state != "complete":
+            return result
+        found = also_measured(self._setup, result.drawing.pixels)
+        values = {name: each.value for name, each in found.items()}
+        errors = {name + ERROR: each.sampling_error for name, each in found.items()}
+        return result._replace(metrics=result.metrics | values | errors)
+
     def close(self, cell: DrawnCell, settings: Settings) -> None:
-        """Write a cell's metrics and its status."""
+        """Write a cell's metrics, by the number of samples that they are of, and its status."""
         result, params = cell.result, {**settings.knobs(), "seed": cell.seed}
         with shielded():
-            self._record.close(cell.run_id, result.state, result.reason, result.metrics, params)
+            for samples, metrics in result.rungs.items():
+                self._record.log(cell.run_id, metrics, step=samples)
+            drawn = len(result.drawing.pixels)
+            self._record.close(
+                cell.run_id, result.state, result.reason, result.metrics, params, drawn
+            )
             self.open.remove(cell.run_id)
 
     def _open(self, trial: OpenTrial, seed: int) -> str:
@@ -94,5 +115,6 @@ class CellAttempts:
             if not self._leases.holds(trial.lease):
                 self._record.close(run_id, "interrupted", "another worker took over")
                 raise TakenOverError
-            shown_by = trial.run_id if seed == self._setup.study.seeds[0] else None
+            first = seed in (self._setup.study.seeds[0], *self._setup.study.confirm.seeds[:1])
+            shown_by = trial.run_id if first else None
             record_files(self._record, run_id, shown_by, result, self._setup)

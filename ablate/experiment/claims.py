@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ablate.core.signals import shielded
+from ablate.experiment.confirmation import unconfirmed
 from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.watcher import Watcher
-from ablate.search import Entry, Ledger, best, finished
+from ablate.search import Entry, Ledger, best, finished, searched
 from ablate.study.definition import Study
 
 POLL = 0.05, 0.5
@@ -74,9 +75,15 @@ class Claims:
                 if self._ledger.is_running(entry.number):
                     return Claim(entry, True, entries)
                 self._leases.release(item(entry))  # finished since the entries were read
-        if len(entries) >= self._study.trials or self._limits.reached(entries):
+        if self._limits.reached(entries):
             return None
-        proposed = self._ledger.propose_next(entries)
+        left = unconfirmed(self._study, entries)
+        if len(searched(entries)) < self._study.trials:
+            proposed = self._ledger.propose_next(entries)
+        elif left:
+            proposed = self._ledger.propose_again(left[0])
+        else:
+            return None
         if proposed is None or not self._leases.take(item(proposed)):
             # another worker proposed first: the server was away and the lock was lost
             return self.claim(self._ledger.entries())

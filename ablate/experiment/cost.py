@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
 from ablate.experiment.cell import KEPT_IMAGES
+from ablate.experiment.confirmation import planned
+from ablate.experiment.early_stopping import MOST_PRUNED
 from ablate.experiment.prepare import Setup
 from ablate.generate.draw import BATCH, STRIP_FRAMES, STRIP_ROWS
 from ablate.metrics.extractors.extractor import extract
@@ -39,19 +41,20 @@ class Speed(NamedTuple):
 
     batch: float  # the network, for a batch
     image: float  # the features of an image
-    cell: float  # the metrics of a cell
+    cell: float  # the metrics of a cell, with the features of mirrored samples
 
 
 class Plan(NamedTuple):
     """The cost of a study."""
 
     trials: int
+    confirmations: int
     cells: int
     evaluations: int  # of the network, for single images
     seconds: float
     bytes: int
     exact: bool  # whether the configurations are known before the study runs
-    least: float  # seconds, if all but the first trial are pruned at the first rung
+    least: float  # seconds, if as many trials as may be are pruned at the first rung
 
 
 def probe(setup: Setup, seconds: float = PROBE) -> Speed:
@@ -69,19 +72,22 @@ def probe(setup: Setup, seconds: float = PROBE) -> Speed:
             torch.cuda.synchronize()
 
     pixels = torch.zeros(BATCH, *shape, dtype=torch.uint8)
-    features = setup.bundle.features["heldout"][: setup.study.samples]
+    features = setup.reference.features[: setup.study.samples]
     call()
+    _measure(setup, features[:16])  # what all cells share is computed once and not timed
+    image = _time(lambda: extract(setup.extractor, pixels), seconds / 4) / BATCH
+    mirrored = setup.study.samples * image if setup.neighbourhood.mirrored else 0.0
     return Speed(
         batch=_time(call, seconds),
-        image=_time(lambda: extract(setup.extractor, pixels), seconds / 4) / BATCH,
-        cell=_time(lambda: _measure(setup, features), seconds / 4),
+        image=image,
+        cell=_time(lambda: _measure(setup, features), seconds / 4) + mirrored,
     )
 
 
 def _measure(setup: Setup, features: torch.Tensor) -> None:
     setup.measure(features)
     pixels = torch.zeros(len(features), *setup.bundle.card.shape, dtype=torch.uint8)
-    setup.neighbourhood.find(pixels, features)
+    setup.neighbourhood.find(pixels, features, features)
 
 
 def _time(work: Callable[[], object], seconds: float) -> float:
@@ -95,25 +101,43 @@ def _time(work: Callable[[], object], seconds: float) -> float:
 
 def make_plan(setup: Setup, speed: Speed) -> Plan:
     """The cost of the whole study, including trials that are finished."""
-    study = setup.study
+    study, again = setup.study, planned(setup.study)
     total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
     if study.trials > known:
         guess = study.model_copy(update={"method": "random", "first": ()})
         sample, guesses = _total_nfe(study, itertools.islice(_foreseen(guess), GUESSES))
         total += (study.trials - known) * sample / guesses
-    cells, batches = study.trials * len(study.seeds), -(-study.samples // BATCH)
-    each = study.samples * speed.image + speed.cell + RECORDING
+    samples = study.confirm.samples or study.samples
+    search = _Draws(study.trials * len(study.seeds), study.samples, total * len(study.seeds))
+    nfe = total / study.trials * again * len(study.confirm.seeds)  # unknown yet: the mean
+    confirming = _Draws(again * len(study.confirm.seeds), samples, nfe)
     baselines = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
-    seconds = total * len(study.seeds) * batches * speed.batch + cells * each + baselines
+    reference = setup.real.pending * speed.image
+    seconds, more = search.seconds(speed), confirming.seconds(speed) + baselines + reference
+    cells = search.cells + confirming.cells
     return Plan(
         trials=study.trials,
+        confirmations=again,
         cells=cells,
-        evaluations=round(total * len(study.seeds) * study.samples),
-        seconds=seconds,
-        bytes=cells * _cell_bytes(setup) + (cells + study.trials) * RUN_BYTES,
+        evaluations=round(search.nfe * search.samples + confirming.nfe * confirming.samples),
+        seconds=seconds + more,
+        bytes=cells * _cell_bytes(setup) + (cells + study.trials + again) * RUN_BYTES,
         exact=not learns(study),
-        least=_least(study, seconds) if study.rungs else seconds,
+        least=(_least(study, seconds) if study.rungs else seconds) + more,
     )
+
+
+class _Draws(NamedTuple):
+    """Cells to draw."""
+
+    cells: int
+    samples: int  # of each
+    nfe: float  # evaluations of one sample, added up over the cells
+
+    def seconds(self, speed: Speed) -> float:
+        batches = -(-self.samples // BATCH)
+        each = self.samples * speed.image + speed.cell + RECORDING
+        return self.nfe * batches * speed.batch + self.cells * each
 
 
 def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
@@ -138,10 +162,10 @@ def _total_nfe(study: Study, configurations: Iterable[Mapping[str, Value]]) -> t
 
 
 def _least(study: Study, seconds: float) -> float:
-    """Seconds if the first trial completes and every other is pruned at the first rung."""
+    """Seconds of the search if as many trials as may be are pruned at the first rung."""
     batches = -(-study.rungs[0] // BATCH)
     whole = len(study.seeds) * -(-study.samples // BATCH)
-    return seconds / study.trials * (1 + (study.trials - 1) * batches / whole)
+    return seconds * (1 - MOST_PRUNED + MOST_PRUNED * batches / whole)
 
 
 def _cell_bytes(setup: Setup) -> int:

@@ -110,10 +110,8 @@ def near_training_images(dataset: datasets.Dataset, workspace: Workspace) -> Nei
     """The training images to search for copies: in pixels, and in features of the dataset's small
     classifier."""
     small = find_extractor(dataset.name, workspace.bundles)
-    train, test = (
-        cached_features(dataset, split, small, cache_folder()) for split in ("train", "test")
-    )
-    return Neighbourhood(small, (train, test), dataset, DATASETS[dataset.name].flips)
+    flips = DATASETS[dataset.name].flips
+    return Neighbourhood(small, None, dataset, flips, len(dataset.train.pixels))
 
 
 def evaluate(

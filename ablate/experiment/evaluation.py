@@ -41,11 +41,7 @@ class Evaluation(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the images, for programs."""
-        near = {
-            space: _as_json({name: each.estimate for name, each in copies.measured().items()})
-            | {"c_t": copies.c_t, "suspects": copies.suspects}
-            for space, copies in self.neighbours.items()
-        }
+        near = {space: _copies_as_json(copies) for space, copies in self.neighbours.items()}
         return {
             "samples": self.samples.name,
             "against": self.protocol.reference,
@@ -70,6 +66,14 @@ def _as_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
         name: {"value": each.value, "error": each.error, "interval": list(each.interval)}
         for name, each in estimates.items()
     }
+
+
+def _copies_as_json(copies: Copies) -> dict[str, Any]:
+    """A search for copies; C_T and AuthPct only of the whole training set."""
+    found = _as_json({name: each.estimate for name, each in copies.measured().items()})
+    if copies.verdict is not None:
+        found["c_t"] = copies.verdict.c_t
+    return found | {"suspects": copies.suspects, "searched": copies.searched}
 
 
 def differences(first: Evaluation, second: Evaluation) -> dict[str, Estimate]:

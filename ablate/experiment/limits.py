@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from ablate.search import Entry
+from ablate.experiment.confirmation import unconfirmed
+from ablate.search import Entry, searched
 from ablate.study.definition import Study
 
 
@@ -21,7 +22,7 @@ class Limits:
 
     def reached(self, entries: Sequence[Entry]) -> str | None:
         """Which limit keeps the study from a further trial, in words; None if none does."""
-        if len(entries) >= self._study.trials:
+        if len(searched(entries)) >= self._study.trials and not unconfirmed(self._study, entries):
             return None
         if self.out_of_time():
             return f"{self._study.minutes:g} minutes are over"
@@ -46,5 +47,8 @@ class Limits:
                 nfe = self._study.settings(entry.params).nfe
             except ValidationError:  # the trial is about to fail
                 nfe = 0
-            self._costs[entry.number] = nfe * self._study.samples * len(self._study.seeds)
+            samples, seeds = self._study.samples, self._study.seeds
+            if entry.confirms is not None:
+                samples, seeds = self._study.confirm.samples or samples, self._study.confirm.seeds
+            self._costs[entry.number] = nfe * samples * len(seeds)
         return self._costs[entry.number]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -9,16 +12,37 @@ import torch
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
+from ablate.data.registry import DATASETS
 from ablate.diffusion.inits import INITS, Source
+from ablate.experiment.real_features import (
+    SPLITS,
+    Bar,
+    RealFeatures,
+    Surroundings,
+    by_inception,
+    by_small_classifier,
+    no_bar,
+)
 from ablate.generate.source import check_noise_range, check_starts, make_source
 from ablate.metrics.copy_search import Neighbourhood
-from ablate.metrics.extractors.extractor import Extractor, find_extractor
+from ablate.metrics.extractors.extractor import Extractor
+from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts, measured_in_studies
 from ablate.models import bundle as bundles
+from ablate.results import ERROR
 from ablate.samplers.noise import STREAMS
 from ablate.study.definition import Study
 from ablate.study.domain import Scalar
+from ablate.study.extractors import with_extractor
+
+
+class Also(NamedTuple):
+    """An extractor that measures confirmed configurations beside the study's own."""
+
+    extractor: Extractor
+    protocol: Protocol
+    reference: Callable[[], Reference]  # loads hundreds of MB the first time
 
 
 class Setup(NamedTuple):
@@ -31,6 +55,8 @@ class Setup(NamedTuple):
     source: Source
     device: str
     neighbourhood: Neighbourhood  # of the training images
+    real: RealFeatures  # of training and held-out images, by the extractor
+    also: Mapping[str, Also]  # other extractors, by name, for what is confirmed
     left_out: bool = False  # without initialisations whose images are not on this machine
 
     @property
@@ -40,8 +66,10 @@ class Setup(NamedTuple):
         return self.study.identity(self.bundle.hash, self.extractor.hash, streams)
 
     def measure(self, features: torch.Tensor) -> dict[str, float]:
-        """Distances of a set of features to the reference."""
-        return {name: each.value for name, each in measure(features, self.reference).items()}
+        """Distances of a set of features to the reference, and their errors over such sets."""
+        found = measure(features, self.reference)
+        errors = {name + ERROR: each.sampling_error for name, each in found.items()}
+        return {name: each.value for name, each in found.items()} | errors
 
     @property
     def key(self) -> str:
@@ -65,26 +93,99 @@ def _needs_images(name: Scalar, bundle: bundles.Bundle) -> bool:
     return init.leaks_data or (init.needs_mixture and bundle.mixture is None)
 
 
-def prepare(study: Study, workspace: Workspace, device: str = "cpu") -> Setup:
-    """Load what a study needs; an error if anything is missing or does not fit."""
+def prepare(
+    study: Study,
+    workspace: Workspace,
+    device: str = "cpu",
+    bar: Bar = no_bar,
+    compute: bool = True,
+) -> Setup:
+    """Load what a study needs; an error if anything is missing or does not fit.
+
+    bar: shows the progress of reference features that are computed first, by the Inception.
+    compute: False for a plan, which needs the cost of everything and no features.
+    """
+    study = with_extractor(study, device)
     path = bundles.find(study.bundle, workspace)
     bundle = bundles.read(path)
     card = bundle.card
     whole, study = study, available(study, bundle)
     _check_noise_ranges(study, card)
-    extractor = find_extractor(card.dataset, workspace.bundles, card.extractor)
-    features = bundle.features[SPLITS[study.reference]]
-    name, seeds = f"{card.dataset}/{study.reference}", len(study.seeds)
-    reference = make_reference(
-        features, extractor, name, card.dataset_hash, study.samples, seeds, STREAMS
-    )
-    fewest = min((study.samples, *study.rungs))
-    check_counts(measured_in_studies(), fewest, len(reference.features), extractor.net.width)
-    sides = bundle.features["train"], bundle.features["heldout"]
-    near = Neighbourhood(extractor, sides, _training_images(card), card.recipe.flips)
     source = make_source(bundle, [str(name) for name in study.values("init")])
     check_starts(map(study.settings, study.corners()), source)
-    return Setup(study, bundle, extractor, reference, source, device, near, study != whole)
+    dataset = _training_images(card)
+    around = Surroundings(path, card, dataset, workspace, device, bar, compute)
+    if study.extractor == "inception":
+        real = by_inception(around, [study.reference])
+    else:
+        real = by_small_classifier(bundle, workspace)
+    reference = reference_of(real, study, card)
+    fewest = min((study.samples, *study.rungs))
+    check_counts(measured_in_studies(), fewest, len(reference.features), real.extractor.net.width)
+    return Setup(
+        study,
+        bundle,
+        real.extractor,
+        reference,
+        source,
+        device,
+        replace(_neighbourhood(real, card, dataset, study.extractor == "small"), compute=compute),
+        real,
+        _also(study, around),
+        study != whole,
+    )
+
+
+def reference_of(real: RealFeatures, study: Study, card: bundles.Card) -> Reference:
+    """The study's reference split, in the features of one extractor."""
+    split = SPLITS[study.reference]
+    return make_reference(
+        real.splits[split],
+        real.extractor,
+        f"{card.dataset}/{study.reference}",
+        card.dataset_hash,
+        study.samples,
+        len(study.seeds),
+        STREAMS,
+        real.folders.get(split),
+    )
+
+
+def _also(study: Study, around: Surroundings) -> dict[str, Also]:
+    """The extractors that measure what is confirmed, too; an error if they cannot."""
+
+    @cache
+    def load() -> Reference:
+        return reference_of(by_inception(around, [study.reference]), study, around.card)
+
+    if "inception" not in study.also or study.extractor == "inception":
+        return {}
+    real = by_inception(around, [study.reference])
+    protocol = reference_of(real, study, around.card).protocol
+    return {"inception": Also(real.extractor, protocol, load)}
+
+
+def _neighbourhood(
+    real: RealFeatures, card: bundles.Card, dataset: datasets.Dataset | None, small: bool
+) -> Neighbourhood:
+    """The training images to search for copies: all of them if the dataset is here.
+
+    Those of the bundle are a part, and not in the dataset's order, which mirrored images need.
+    """
+    total, flips = training_images(card, dataset), card.recipe.flips
+    both = {"train", "heldout"} <= real.splits.keys()
+    sides = (real.splits["train"], real.splits["heldout"]) if both else None
+    if small and dataset is not None and (flips or len(real.splits["train"]) != total):
+        sides = None
+    return Neighbourhood(real.extractor, sides, dataset, flips, total)
+
+
+def training_images(card: bundles.Card, dataset: datasets.Dataset | None) -> int | None:
+    """The size of the training set of a bundle's dataset, if anything says it."""
+    if dataset is not None:
+        return len(dataset.train.pixels)
+    known = DATASETS[card.dataset].training_images if card.dataset in DATASETS else {}
+    return card.training_images or known.get(card.dataset_hash)
 
 
 def _training_images(card: bundles.Card) -> datasets.Dataset | None:
@@ -94,10 +195,6 @@ def _training_images(card: bundles.Card) -> datasets.Dataset | None:
     except UserError:
         return None
     return dataset if dataset.hash() == card.dataset_hash else None
-
-
-SPLITS = {"train": "train", "test": "heldout"}
-"""Names of the splits: in study files -> in bundles."""
 
 
 def _check_noise_ranges(study: Study, card: bundles.Card) -> None:

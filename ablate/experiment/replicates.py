@@ -21,7 +21,7 @@ def replicate(study: Study, entry: Entry, entries: Sequence[Entry]) -> Replicate
     alike = [
         other.number
         for other in entries
-        if other.number < entry.number and other.params == entry.params
+        if other.number < entry.number and other.params == entry.params and other.confirms is None
     ]
     stride = len(alike) * (max(study.seeds) + 1)
     seeds = tuple((seed + stride) % 2**32 for seed in study.seeds)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ablate.experiment import early_stopping
 from ablate.experiment.cell import Judge
-from ablate.experiment.early_stopping import Rival
+from ablate.experiment.early_stopping import Field, Rival
 from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import firsts
 from ablate.generate.settings import Settings
@@ -26,26 +26,29 @@ class Rivals:
         self._setup, self._study, self._record = setup, setup.study, record
         self._features: dict[tuple[int, int], Tensor] = {}  # by trial and seed
 
-    def choose(self, settings: Settings, entries: Sequence[Entry]) -> Rival | None:
-        """The trial to compare a configuration with; None in a study without rungs."""
-        if not self._study.rungs:
+    def choose(self, number: int, settings: Settings, entries: Sequence[Entry]) -> Field | None:
+        """The trials to compare a configuration with; None if it is to be run to its end."""
+        ended = [entry.state for entry in entries if not entry.running]
+        pruned = ended.count("pruned")
+        if not self._study.rungs or early_stopping.spared(self._study, number, pruned, len(ended)):
             return None
         rivals = [
             Rival(entry.number, self._study.settings(entry.params), entry.values)
             for entry in firsts(entries)
             if entry.state == "complete" and entry.feasible
         ]
-        return early_stopping.choose_rival(self._study, settings, rivals)
+        return early_stopping.choose_field(self._study, settings, rivals)
 
-    def judge(self, rival: Rival, drawn: dict[int, Tensor], seed: int) -> Judge:
+    def judge(self, field: Field, drawn: dict[int, Tensor], seed: int) -> Judge:
         """A function that says why to prune the trial, given the features of its cell `seed` so
         far. `drawn` has the features of the trial's cells by seed, and is updated."""
-        self.features(rival.number, seed)  # a download that fails is not a failure of the cell
+        best = field.best.number
+        self.features(best, seed)  # a download that fails is not a failure of the cell
 
         def judge(features: Tensor) -> str | None:
             drawn[seed] = features
-            theirs = {each: self.features(rival.number, each) for each in drawn}
-            return early_stopping.verdict(self._study, rival, drawn, theirs, self._setup.reference)
+            theirs = {each: self.features(best, each) for each in drawn}
+            return early_stopping.verdict(self._study, field, drawn, theirs, self._setup.reference)
 
         return judge
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pydantic import ValidationError
+from torch import Tensor
 
 from ablate.core.signals import shielded
 from ablate.core.validation import one_line
-from ablate.experiment.artifacts import tags_of_trial
+from ablate.experiment.artifacts import tags_of_confirmation, tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
 from ablate.experiment.claims import Claim, item
 from ablate.experiment.leases import Leases
@@ -25,8 +26,7 @@ from ablate.generate.coarseness import coarseness
 from ablate.generate.settings import Settings
 from ablate.results import INTERVAL, summarise
 from ablate.search import Ledger
-from ablate.study.definition import Study
-from ablate.tracking.client import REPEATS
+from ablate.tracking.client import CONFIRMS, REPEATS
 from ablate.tracking.study_run import NOTHING_PAST, StudyRun
 
 
@@ -42,10 +42,15 @@ class Runner:
         tags: Mapping[str, str],
         watcher: Watcher,
     ) -> None:
-        self._study, self._watcher, self._tags = setup.study, watcher, tags
+        self._setup, self._study = setup, setup.study
+        self._watcher, self._tags = watcher, tags
         self._ledger, self._leases, self._record = ledger, leases, record
         self._attempts = CellAttempts(setup, leases, record, watcher)
         self._rivals = Rivals(setup, record)
+
+    def features(self, number: int, seed: int) -> Tensor:
+        """The features of a finished cell of any trial, float16, [N, f]."""
+        return self._rivals.features(number, seed)
 
     @property
     def open(self) -> list[str]:
@@ -81,13 +86,19 @@ class Runner:
 
     def _run(self, claim: Claim, settings: Settings) -> str | None:
         repeats, seeds = replicate(self._study, claim.entry, claim.entries)
+        confirms = claim.entry.confirms
         tags = {**self._tags, **({} if repeats is None else {REPEATS: str(repeats)})}
+        if confirms is not None:
+            seeds = self._study.confirm.seeds
+            tags = {**self._tags, **tags_of_confirmation(self._setup, confirms)}
         with shielded():
             number = claim.entry.number
             past = self._record.past_cells(number) if claim.again else NOTHING_PAST
             trial, opened = self._begin(claim, settings, seeds[0], tags)
-        rival = None if repeats is not None else self._rivals.choose(settings, claim.entries)
-        cells = TrialCells(trial, seeds, past, rival, self._rivals, self._attempts)
+        field = None
+        if repeats is None and confirms is None:
+            field = self._rivals.choose(number, settings, claim.entries)
+        cells = TrialCells(trial, seeds, past, field, self._rivals, self._attempts)
         cells.run(opened, self._watcher)
         self._watcher.advanced(1 - cells.share * len(cells.metrics))  # what will not be drawn
         if not self._leases.holds(trial.lease):
@@ -110,7 +121,10 @@ class Runner:
                 run_id = self._record.open_trial(number, knobs, own)
                 cell = self._record.open_cell(run_id, number, seed, tags)
             self.open.extend((run_id, cell))
-        return OpenTrial(number, run_id, item(claim.entry), settings, tags), cell
+        samples = self._study.samples
+        if claim.entry.confirms is not None:
+            samples = self._study.confirm.samples or samples
+        return OpenTrial(number, run_id, item(claim.entry), settings, tags, samples), cell
 
     def _conclude(self, trial: OpenTrial, cells: TrialCells) -> None:
         """Close the trial's run and report its result to the search."""
@@ -126,7 +140,8 @@ class Runner:
             self.open.remove(trial.run_id)
             with self._leases.writing():
                 self._report(trial.number, cells, means)
-        self._watcher.finished(trial.number, cells.state, means)
+        again = CONFIRMS in trial.tags and cells.state == "complete"
+        self._watcher.finished(trial.number, "confirmed" if again else cells.state, means)
 
     def _report(self, number: int, cells: TrialCells, means: Mapping[str, float]) -> None:
         """Write the trial's result to the search's database."""
@@ -139,13 +154,5 @@ class Runner:
         elif cells.state == "failed":
             self._ledger.fail(number, spent)
         else:
-            value = value_so_far(self._study, means)
+            value = means.get(self._study.objectives[0].metric)  # None if it diverged
             self._ledger.prune(number, violations, value, cells.samples, spent)
-
-
-def value_so_far(study: Study, means: Mapping[str, float]) -> float | None:
-    """The first objective of a trial that was pruned or diverged: on all its samples, else at the
-    last rung that it reached, else None."""
-    metric = study.objectives[0].metric
-    names = [metric, *(f"{metric}_n{rung}" for rung in reversed(study.rungs))]
-    return next((means[name] for name in names if name in means), None)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ablate.experiment.cell import Judge
 from ablate.experiment.cell_attempts import CellAttempts, CellError, DrawnCell, OpenTrial
-from ablate.experiment.early_stopping import Rival
+from ablate.experiment.early_stopping import Field
 from ablate.experiment.rivals import Rivals
 from ablate.experiment.watcher import Watcher
 from ablate.tracking.study_run import PastCells
@@ -24,13 +24,13 @@ class TrialCells:
         trial: OpenTrial,
         seeds: tuple[int, ...],
         past: PastCells,
-        rival: Rival | None,
+        field: Field | None,
         rivals: Rivals,
         attempts: CellAttempts,
     ) -> None:
         self._trial, self._seeds, self._attempts = trial, seeds, attempts
         self._past = past  # cells that other workers ran
-        self._rival, self._rivals = rival, rivals
+        self._field, self._rivals = field, rivals
         self._last: DrawnCell | None = None  # the cell whose run is still to be closed
         self._features: dict[int, Tensor] = {}  # by seed
         self.share = 1 / len(seeds)  # a cell's part of the trial
@@ -70,19 +70,19 @@ class TrialCells:
             self._attempts.close(last, self._trial.settings)
 
     def _judge(self, seed: int) -> Judge | None:
-        if self._rival is None:
+        if self._field is None:
             return None
-        return self._rivals.judge(self._rival, self._features, seed)
+        return self._rivals.judge(self._field, self._features, seed)
 
     def _read(self, seed: int) -> None:
         """Take over a cell that another worker finished."""
         cell = self._past.done[seed]
-        if self._rival:
+        if self._field:
             self._features[seed] = self._rivals.features(self._trial.number, seed)
         self._add(cell.state, cell.reason, cell.metrics)
 
     def _draw(self, seed: int, opened: str | None, judge: Judge | None) -> None:
-        """Draw a cell. The first is compared with the rival at every rung, others at the end."""
+        """Draw a cell. The first is compared with the best at every rung, others at the end."""
         if (deaths := self._past.deaths[seed]) >= DEATHS:
             raise CellError(f"seed {seed}: its process was killed {deaths} times")
         at_rungs = judge if seed == self._seeds[0] else None

@@ -17,12 +17,14 @@ from ablate.core.workspace import Workspace
 from ablate.experiment.artifacts import open_record, tags_of
 from ablate.experiment.baselines import baselines
 from ablate.experiment.claims import Claims
+from ablate.experiment.confirmation import confirmation_document, is_done, planned
+from ablate.experiment.ladder import ladder_document
 from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.prepare import Setup
 from ablate.experiment.trial import Runner
 from ablate.experiment.watcher import Watcher
-from ablate.results import IMPORTANCE
+from ablate.results import CONFIRMATION, IMPORTANCE, LADDER
 from ablate.search import Entry, Ledger, best, finished, importance, make_tables, summary
 from ablate.search.database import masked
 from ablate.tracking.client import TROUBLES
@@ -107,9 +109,10 @@ class Worker:
         """Claim and run trials until none is left, then write the study's summary."""
         entries = self.ledger.entries()
         already = finished(entries)
-        self.watcher.began(already, self.study.trials, best(self.study, entries))
+        total = self.study.trials + planned(self.study)
+        self.watcher.began(already, total, best(self.study, entries))
         record = self._find_record(entries)
-        if record is not None and self._is_done(entries) and record.is_whole():
+        if record is not None and is_done(self.study, entries) and record.is_whole():
             record.touch()
             failed = [(e.number, "failed before") for e in entries if e.state == "failed"]
             return Outcome(already, 0, failed)
@@ -140,17 +143,15 @@ class Worker:
             " study began with, or start anew without either"
         )
 
-    def _is_done(self, entries: list[Entry]) -> bool:
-        return finished(entries) == len(entries) >= self.study.trials
-
     def _finish(self) -> None:
         """Write the study's summary and close it: when its last trial is done, by the first worker
         that sees so; when a limit ends it, by the last worker."""
         self.leases.release(self._presence)  # of two that leave at once, one must find itself alone
         entries = self.ledger.entries()
         left_alone = self.limits.reached(entries) and not self.leases.others("worker/")
-        if self.record.is_whole() or not (self._is_done(entries) or left_alone):
+        if self.record.is_whole() or not (is_done(self.study, entries) or left_alone):
             return
+        self._compare(entries)
         shares_by_metric = importance(self.study, entries)
         self.record.log_document(IMPORTANCE, shares_by_metric)
         shares = {
@@ -161,6 +162,17 @@ class Worker:
         }
         self.record.log(self.record.run_id, summary(self.study, entries) | shares)
         self.record.close_all("complete", self.limits.reached(entries))
+
+    def _compare(self, entries: list[Entry]) -> None:
+        """Write what needs the features of several trials."""
+        features = self.runner.features
+        made = {
+            CONFIRMATION: confirmation_document(self.setup, entries, features),
+            LADDER: ladder_document(self.setup, features, entries),
+        }
+        for name, document in made.items():
+            if document is not None:
+                self.record.log_document(name, document)
 
     @contextmanager
     def _closing(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from ablate.samplers.drive import FLIP_SHARE, NO_LIMITS, Drawn, Limits, drive
 from ablate.samplers.kernel import Denoiser
 from ablate.samplers.noise import StepNoise, start_numbers
 
-BATCH = 128
+BATCH = 64
 STRIP_ROWS, STRIP_FRAMES = 4, 10
 
 

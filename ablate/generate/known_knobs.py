@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ablate.diffusion.inits import INITS
+from ablate.generate.coordinates import COORDINATES
 from ablate.generate.settings import Settings
 from ablate.samplers.registry import SAMPLERS
 
 
 def known_knobs() -> tuple[str, ...]:
-    """Every knob that a study may set: the shared ones and those that single samplers or
-    initialisations own."""
+    """Every knob that a study may set: the shared ones, the search coordinates that give some of
+    them, and those that single samplers or initialisations own."""
     own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
-    return (*Settings.model_fields, *dict.fromkeys([*own, *start_knob_names()]))
+    own = [*COORDINATES, *own, *start_knob_names()]
+    return (*Settings.model_fields, *dict.fromkeys(own))
 
 
 def start_knob_names() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.inits import INITS
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
 from ablate.generate.afford import Spending, spend, with_levels
+from ablate.generate.coordinates import PAPER_LEVELS, in_paper_knobs, logged_rho, paper_knob
 from ablate.samplers.registry import ANNEALED, SAMPLERS, Sampler
 
 if TYPE_CHECKING:
@@ -29,15 +30,13 @@ DEFAULT_FLOOR = 0.01
 TEACHER_LEVELS = 61
 """Levels that the grid `gits` chooses from, as in its paper."""
 
-PAPER_LEVELS = 1000
-"""The paper's N: levels of the literal run that an exponential integrator stands for."""
-
 DECIDING = ("sampler", "integrator", "N", "schedule", "grid")
 """Knobs that decide whether others apply; each may depend on those before it."""
 
 
 def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
     """Whether `knob` has a meaning given the other knobs chosen so far."""
+    knob = paper_knob(knob)  # a coordinate has one exactly when its paper knob has
     sampler = str(chosen.get("sampler"))
     if sampler in SAMPLERS and knob in ANNEALED and knob not in SAMPLERS[sampler].knobs:
         return False
@@ -106,7 +105,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _afford(cls, chosen: Any) -> Any:
-        return with_levels(chosen) if isinstance(chosen, Mapping) else chosen
+        return with_levels(in_paper_knobs(chosen)) if isinstance(chosen, Mapping) else chosen
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
@@ -233,7 +232,7 @@ class Settings(BaseModel):
         return DEFAULT_FLOOR if self.s_min is None else self.s_min
 
     def knobs(self) -> dict[str, str | int | float]:
-        """The knobs that apply, as logged; steps both as r and as delta where there are any."""
+        """The knobs that apply, as logged; steps as r, delta and rho where there are any."""
         own = {k: v for k, v in (self.own_knobs | self.start_knobs).items() if v is not None}
         chosen = self.model_dump(exclude_none=True) | own
         chosen = {k: v for k, v in chosen.items() if listens(k, chosen)}
@@ -243,4 +242,6 @@ class Settings(BaseModel):
             chosen["r"] = r = self.relative_step
             if self.paper_levels and r != "law":
                 chosen["delta"] = r / ((self.L or 1) * self.paper_levels)
+            if self.kind.law and r != "law":
+                chosen["rho"] = logged_rho(r, chosen)
         return chosen

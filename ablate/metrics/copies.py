@@ -1,7 +1,9 @@
 """Are samples copies of training images? Their distances, compared with those of real images.
 
 Held-out images are near the training set too, so a sample is suspect only if it is much nearer than
-they are.
+they are. A copy is found only if its training image is among those that are searched: where these
+are a part of the training set, there are suspects, and no statistics that would look like an
+acquittal.
 """
 
 from __future__ import annotations
@@ -24,31 +26,53 @@ SUSPECT_SHARE = 0.001
 MARGIN = 0.5
 
 
+class Verdict(NamedTuple):
+    """What a search of the whole training set says of samples; a part of it says nothing."""
+
+    closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 without copies
+    c_t: float  # the same as a z-score (Meehan et al. 2020); below -3: copies, or too smooth
+    authentic: Measured  # share whose neighbour has a nearer one in the training set (AuthPct)
+    authentic_heldout: Measured  # the same of held-out images
+
+
 class Copies(NamedTuple):
     """How near samples are to training images."""
 
     samples: Nearest  # the k nearest training images of each sample, mirrored or not
-    distances: Tensor  # from each sample, not mirrored, to its nearest training image, [N]
+    distances: Tensor  # from each sample to its nearest training image, as the control's, [N]
     heldout: Tensor  # from each held-out image to its nearest training image, [H]
-    closer: Measured  # chance that a sample is nearer than a held-out image; 0.5 without copies
-    c_t: float  # the same as a z-score (Meehan et al. 2020); below -3: copies, or too smooth
-    authentic: Measured  # share whose neighbour has a nearer one in the training set (AuthPct)
+    searched: float | None  # share of the training set that was searched; None if not known
+    verdict: Verdict | None  # None unless the whole training set was searched
     suspects: list[int]  # indices of suspect samples, nearest first
 
     def measured(self) -> dict[str, Measured]:
-        """The numbers that have a standard error: all but C_T, a z-score, and the suspects."""
-        return {
+        """The numbers that have a standard error: all but C_T, a z-score, shares and suspects."""
+        plain = {
             "distance": mean_of(self.distances),
             "heldout": mean_over_reference(self.heldout),
-            "closer": self.closer,
-            "authentic": self.authentic,
         }
+        if self.verdict is None:
+            return plain
+        names = ("closer", "authentic", "authentic_heldout")
+        return plain | {name: getattr(self.verdict, name) for name in names}
 
     def values(self, space: str) -> dict[str, float]:
         """All numbers by the names under which they are recorded: nn_feature_distance and so on."""
         numbers = {name: each.value for name, each in self.measured().items()}
-        numbers |= {"c_t": self.c_t, "suspects": float(len(self.suspects))}
+        numbers |= {"suspects": float(len(self.suspects))}
+        if self.searched is not None:
+            numbers |= {"searched": self.searched}
+        if self.verdict is not None:
+            numbers |= {"c_t": self.verdict.c_t}
         return {f"nn_{space}_{name}": value for name, value in numbers.items()}
+
+    def errors(self, space: str) -> dict[str, float]:
+        """Standard errors over sets of samples, by the same names, of numbers that have one."""
+        return {
+            f"nn_{space}_{name}": each.sampling_error
+            for name, each in self.measured().items()
+            if len(each.samples)
+        }
 
 
 class Control(NamedTuple):
@@ -56,13 +80,20 @@ class Control(NamedTuple):
 
     distances: Tensor  # from each held-out image to its nearest training image, [H]
     limit: float  # a sample nearer than this is suspect
+    authentic: Measured  # AuthPct of the held-out images
+    mirrored: bool  # whether a distance is that of the nearer of an image and its mirror image
 
 
-def make_control(train: Tensor, heldout: Tensor) -> Control:
-    """The control of vectors of training and held-out images, [M, d] and [H, d]."""
-    distances = nearest(heldout, train).distances[:, 0]
+def make_control(train: Tensor, heldout: Tensor, mirror: Tensor | None = None) -> Control:
+    """The control of vectors of training and held-out images, [M, d] and [H, d].
+
+    mirror: vectors of the mirrored held-out images, [H, d], if training mirrored images.
+    """
+    closest = _with_mirror(heldout, mirror, train, 1)
+    distances = closest.distances[:, 0]
     limit = MARGIN * torch.quantile(distances.double(), SUSPECT_SHARE)
-    return Control(distances, float(limit))
+    authentic = mean_over_reference(_authentic(closest, train))
+    return Control(distances, float(limit), authentic, mirror is not None)
 
 
 class Space(NamedTuple):
@@ -72,51 +103,78 @@ class Space(NamedTuple):
     train: Tensor  # vectors of the training images, [M, d]
     control: Control
     mirrored: bool  # whether training mirrored images, so that a mirrored copy is a copy
+    training_images: int | None  # in the whole training set; None if not known
+    extractor: str = "none"  # name and hash of what made the vectors
+
+    @property
+    def searched(self) -> float | None:
+        """The share of the training set that `train` is."""
+        return len(self.train) / self.training_images if self.training_images else None
 
     def protocol(self) -> dict[str, str | int]:
         """How the numbers of this space are measured, in words for the record."""
         return {
             "space": self.name,
-            "training images": len(self.train),
+            "extractor": self.extractor,
+            "searched training images": len(self.train),
+            "of training images": self.training_images or "not known",
+            "share searched": "not known" if self.searched is None else f"{self.searched:.3g}",
             "held-out images": len(self.control.distances),
             "mirrored too": str(self.mirrored),
         }
 
 
 def find_copies(
-    samples: Tensor, train: Tensor, control: Control, k: int = K, mirror: Tensor | None = None
+    samples: Tensor,
+    train: Tensor,
+    control: Control,
+    k: int = K,
+    mirror: Tensor | None = None,
+    searched: float | None = 1.0,
 ) -> Copies:
     """Compare vectors of samples, [N, d], with those of training images, [M, d].
 
     mirror: vectors of the mirrored samples, [N, d], if training mirrored images. Neighbours and
-    suspects are then the nearest of both versions. `closer` and C_T use the plain samples only: the
-    nearer of two versions would not be comparable with held-out images, whose mirrored features a
-    bundle does not carry.
+        suspects are then the nearest of both versions. Statistics are too if the control's are;
+        else they use the plain samples only, because the nearer of two versions is not comparable
+        with one.
+    searched: the share of the training set that `train` is.
     """
-    plain = nearest(samples, train, k)
-    among_train = nearest(train[plain.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
-    distances = plain.distances[:, 0]
-    neighbours = _with_mirror(plain, mirror, train, k)
-    closest = neighbours.distances[:, 0]
+    neighbours = _with_mirror(samples, mirror, train, k)
+    compared = neighbours if control.mirrored or mirror is None else nearest(samples, train)
+    closest, distances = neighbours.distances[:, 0], compared.distances[:, 0]
     order = closest.argsort()
+    verdict = None
+    if searched is not None and searched >= 1:
+        verdict = Verdict(
+            closer=_chance_of_less(distances, control.distances),
+            c_t=_z_score(distances, control.distances),
+            authentic=mean_of(_authentic(compared, train)),
+            authentic_heldout=control.authentic,
+        )
     return Copies(
         samples=neighbours,
         distances=distances,
         heldout=control.distances,
-        closer=_chance_of_less(distances, control.distances),
-        c_t=_z_score(distances, control.distances),
-        authentic=mean_of(distances > among_train),
+        searched=searched,
+        verdict=verdict,
         suspects=order[closest[order] < control.limit].tolist(),
     )
 
 
-def _with_mirror(plain: Nearest, mirror: Tensor | None, train: Tensor, k: int) -> Nearest:
-    """The k nearest of a sample and its mirror image; a training image may occur twice."""
+def _authentic(found: Nearest, train: Tensor) -> Tensor:
+    """Whether an image is further from its nearest training image than that is from another."""
+    among_train = nearest(train[found.indices[:, 0]], train, 2).distances[:, 1]  # 0 is itself
+    return found.distances[:, 0] > among_train
+
+
+def _with_mirror(images: Tensor, mirror: Tensor | None, train: Tensor, k: int) -> Nearest:
+    """The k nearest of an image and its mirror image; a training image may occur twice."""
     if mirror is None:
-        return plain
-    other = nearest(mirror, train, k)
-    distances = torch.cat([plain.distances, other.distances], 1)
-    indices = torch.cat([plain.indices, other.indices], 1)
+        return nearest(images, train, k)
+    both = nearest(torch.cat([images, mirror]), train, k)  # the training set is read once
+    distances = torch.cat(both.distances.chunk(2), 1)
+    indices = torch.cat(both.indices.chunk(2), 1)
     distances, chosen = distances.topk(k, largest=False)
     return Nearest(distances, indices.gather(1, chosen))
 

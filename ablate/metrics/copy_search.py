@@ -1,6 +1,7 @@
 """The search for training images that samples may be copies of, and a picture of the nearest.
 
-The search runs in features, and in pixels too if the images are on this machine.
+The search runs in features, and in pixels too if the images are on this machine. A bundle carries
+features of a part of the training images. If the images are here, all of them are searched.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import torch
 from torch import Tensor
 
 from ablate.data.datasets import Dataset
+from ablate.data.tensor_cache import cache_folder, cached_tensors
 from ablate.metrics.copies import Copies, Space, find_copies, make_control
 from ablate.metrics.extractors.extractor import Extractor, extract
+from ablate.metrics.feature_cache import address_of, cached_features
 
 MOST_CONTROLS = 1000
 """Most held-out images to compare samples with."""
@@ -24,51 +27,95 @@ PANEL_ROWS = 8
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """The training and held-out images of a dataset, to compare samples with."""
+    """The training and held-out images of a dataset, to compare samples with.
+
+    features: of training and of held-out images, in the dataset's order if that is here; None if
+        those of the dataset are to be taken from the cache.
+    dataset: the images, if they are on this machine.
+    mirrored: whether training mirrored images.
+    training_images: how many the whole training set has, if that is known.
+    compute: False for a plan, which needs the cost of a search and no result.
+    """
 
     extractor: Extractor
-    features: tuple[Tensor, Tensor]  # of training and of held-out images
-    dataset: Dataset | None  # the images, if they are on this machine
-    mirrored: bool  # whether training mirrored images
+    features: tuple[Tensor, Tensor] | None
+    dataset: Dataset | None
+    mirrored: bool
+    training_images: int | None
+    compute: bool = True
 
     @cached_property
     def spaces(self) -> list[Space]:
-        """The spaces to search: features, and pixels if there is a dataset."""
-        sides = {"feature": self.features}
+        """The spaces to search: features, if there are any, and pixels if there is a dataset."""
+        spaces = []
+        if (features := self.features or self._cached()) is not None:
+            train, heldout = features[0], features[1][:MOST_CONTROLS]
+            by = f"{self.extractor.name} {self.extractor.hash}"
+            spaces.append(self._space("feature", train, heldout, self._mirrored_heldout(), by))
         if self.dataset is not None:
-            images = self.dataset.train.pixels, self.dataset.heldout.pixels
-            sides["pixel"] = as_vectors(images[0]), as_vectors(images[1][:MOST_CONTROLS])
-        return [
-            Space(name, train, make_control(train, heldout[:MOST_CONTROLS]), self.mirrored)
-            for name, (train, heldout) in sides.items()
-        ]
+            images = self.dataset.heldout.pixels[:MOST_CONTROLS]
+            mirror = as_vectors(images.flip(3)) if self.mirrored else None
+            train = as_vectors(self.dataset.train.pixels)
+            spaces.append(self._space("pixel", train, as_vectors(images), mirror, "none"))
+        return spaces
 
-    def find(self, pixels: Tensor, features: Tensor | None = None) -> dict[str, Copies]:
+    def _space(
+        self, name: str, train: Tensor, heldout: Tensor, mirror: Tensor | None, extractor: str
+    ) -> Space:
+        control = make_control(train, heldout, mirror)
+        return Space(name, train, control, self.mirrored, self.training_images, extractor)
+
+    def _cached(self) -> tuple[Tensor, Tensor] | None:
+        """The features of the dataset's training and held-out images."""
+        if self.dataset is None:
+            return None
+        train, heldout = (
+            cached_features(self.dataset, split, self.extractor, cache_folder())
+            for split in ("train", "test")
+        )
+        return train, heldout
+
+    def _mirrored_heldout(self) -> Tensor | None:
+        """Features of the mirrored held-out images; None without mirroring or without images."""
+        if self.dataset is None or not self.mirrored:
+            return None
+        images = self.dataset.heldout.pixels[:MOST_CONTROLS].flip(3)
+        folder = cache_folder() / address_of(self.dataset, "test", self.extractor).key
+        file = folder / f"mirrored-{MOST_CONTROLS}.safetensors"
+        if not self.compute and not file.is_file():
+            return torch.zeros(len(images), self.extractor.net.width)
+        folder.mkdir(parents=True, exist_ok=True)
+        stored = cached_tensors(file, lambda: {"features": extract(self.extractor, images)})
+        return stored["features"]
+
+    def find(
+        self, pixels: Tensor, features: Tensor | None = None, mirrored: Tensor | None = None
+    ) -> dict[str, Copies]:
         """Search in each space, by its name, for the neighbours of samples, uint8, [N, C, H, W].
 
-        features: those of the samples, [N, f], if they are computed already.
+        features, mirrored: those of the samples and of the mirrored samples, [N, f], if they are
+            computed already.
         """
-        features = extract(self.extractor, pixels) if features is None else features
-        vectors = {"feature": features, "pixel": as_vectors(pixels)}
-        return {
-            space.name: find_copies(
-                vectors[space.name], space.train, space.control, mirror=self._mirror(space, pixels)
+        copies = {}
+        for space in self.spaces:
+            plain = self._vectors(space, pixels, features)
+            mirror = self._vectors(space, pixels.flip(3), mirrored) if space.mirrored else None
+            copies[space.name] = find_copies(
+                plain, space.train, space.control, mirror=mirror, searched=space.searched
             )
-            for space in self.spaces
-        }
+        return copies
 
-    def _mirror(self, space: Space, pixels: Tensor) -> Tensor | None:
-        if not space.mirrored:
-            return None
-        other = pixels.flip(3)
-        return as_vectors(other) if space.name == "pixel" else extract(self.extractor, other)
+    def _vectors(self, space: Space, pixels: Tensor, features: Tensor | None) -> Tensor:
+        if space.name == "pixel":
+            return as_vectors(pixels)
+        return extract(self.extractor, pixels) if features is None else features
 
     def panel(self, pixels: Tensor, copies: dict[str, Copies]) -> Tensor:
         """The samples nearest to the training set, nearest first: uint8, [rows, columns, C, H, W].
 
         Each row is a sample and its neighbours; without the dataset, all samples in one row.
         """
-        nearest = copies.get("pixel", copies["feature"]).samples
+        nearest = copies["pixel" if "pixel" in copies else "feature"].samples
         order = nearest.distances[:, 0].argsort()[:PANEL_ROWS]
         shown = pixels[order][:, None]
         if self.dataset is None:

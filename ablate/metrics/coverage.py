@@ -27,15 +27,27 @@ class Coverage(NamedTuple):
     recall: Tensor  # whether a real image lies in the samples' support, [M]
     density: Tensor  # number of real balls that contain a sample, divided by k, [N]
     coverage: Tensor  # whether a real image has a sample in its ball, [M]
+    recalls: Tensor  # real images that are in the ball of this sample alone, [N]
+    covers: Tensor  # real images whose ball has this sample alone, [N]
 
     def measured(self) -> dict[str, Measured]:
-        """Each mean, with its error over the set it averages; the other set is taken as fixed."""
+        """Each mean with its influences. Precision and density take the real images as fixed."""
         return {
             "precision": mean_of(self.precision),
-            "recall": mean_over_reference(self.recall),
+            "recall": _share(self.recall, self.recalls),
             "density": mean_of(self.density),
-            "coverage": mean_over_reference(self.coverage),
+            "coverage": _share(self.coverage, self.covers),
         }
+
+
+def _share(reached: Tensor, alone: Tensor) -> Measured:
+    """The share of real images that samples reach, with the jackknife's influence of each sample.
+
+    Without sample i the share falls by the images that it alone reaches. (A ball of recall would
+    also grow when a neighbour goes; that is left out.)
+    """
+    of_images = mean_over_reference(reached)
+    return of_images._replace(samples=(len(alone) - 1) * alone / len(reached))
 
 
 def radii(features: Tensor, k: int = K) -> Tensor:
@@ -53,16 +65,43 @@ def features_to_coverage(
     real_radius = radii(real, k) if real_radius is None else real_radius
     sample_radius = radii(samples, k)
     balls = torch.zeros(len(samples), dtype=torch.float64)  # real balls that contain a sample
-    recall = torch.zeros(len(real), dtype=torch.bool)
-    covered = torch.zeros(len(real), dtype=torch.bool)
+    recalled, covered = _Reached(len(real)), _Reached(len(real))
     for rows in _pieces(len(samples)):
         for columns in _pieces(len(real)):
             distances = squared_distances(samples[rows], real[columns]).sqrt()
             in_real = distances <= real_radius[columns]
             balls[rows] += in_real.sum(1)
-            covered[columns] |= in_real.any(0)
-            recall[columns] |= (distances <= sample_radius[rows, None]).any(0)
-    return Coverage(balls > 0, recall, balls / k, covered)
+            covered.add(in_real, rows, columns)
+            recalled.add(distances <= sample_radius[rows, None], rows, columns)
+    count = len(samples)
+    return Coverage(
+        precision=balls > 0,
+        recall=recalled.times > 0,
+        density=balls / k,
+        coverage=covered.times > 0,
+        recalls=recalled.alone(count),
+        covers=covered.alone(count),
+    )
+
+
+class _Reached:
+    """How many samples reach each real image, and which one does where it is the only one."""
+
+    def __init__(self, real: int) -> None:
+        self.times = torch.zeros(real, dtype=torch.float64)
+        self._places = torch.zeros(real, dtype=torch.float64)  # sum of the samples' places
+
+    def add(self, reaches: Tensor, rows: slice, columns: slice) -> None:
+        """reaches: whether samples `rows` reach real images `columns`, [n, m]."""
+        reaches = reaches.double()
+        places = torch.arange(rows.start, rows.start + len(reaches), dtype=torch.float64)
+        self.times[columns] += reaches.sum(0)
+        self._places[columns] += places @ reaches
+
+    def alone(self, samples: int) -> Tensor:
+        """The number of real images that each sample alone reaches, [samples]."""
+        only = self._places[self.times == 1].long()
+        return torch.bincount(only, minlength=samples).double()
 
 
 def _pieces(count: int) -> list[slice]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Z95 = 1.959964
-"""Half-width of a 95 % interval in standard errors, for a normal law."""
+from ablate.core.quantiles import Z95
 
 FIXED = torch.zeros(0, dtype=torch.float64)
 """The influences of a set that is taken as fixed."""
@@ -46,6 +45,17 @@ class Measured(NamedTuple):
         """The value with its standard error."""
         plain = _variance_of_mean(self.samples) + _variance_of_mean(self.reference)
         return Estimate(self.value, math.sqrt(max(plain - self.pairs, self.pairs)))
+
+    @property
+    def sampling_error(self) -> float:
+        """The standard error over sets of samples, compared with the same reference images.
+
+        It is what a study's intervals hold: every configuration is compared with the same images.
+        Where `pairs` matter it is too large, never too small. A metric that knows no influence of
+        its samples gives its error over the reference instead.
+        """
+        of = self.samples if len(self.samples) else self.reference
+        return math.sqrt(_variance_of_mean(of))
 
 
 def mean_of(samples: Tensor) -> Measured:
@@ -81,9 +91,18 @@ def paired_difference(a: Measured, b: Measured) -> Estimate:
             f"not pairs: {len(a.samples)} and {len(b.samples)} samples against"
             f" {len(a.reference)} and {len(b.reference)} images"
         )
-    plain = _variance_of_mean(a.samples - b.samples)
-    plain += _variance_of_mean(a.reference - b.reference)
-    return Estimate(a.value - b.value, math.sqrt(plain))
+    return contrast([(1, a), (-1, b)])
+
+
+def contrast(terms: Sequence[tuple[float, Measured]]) -> Estimate:
+    """The sum of weight times metric over sets that are pairs, as in `paired_difference`.
+
+    The influences are summed before their spread is taken, so shared noise cancels.
+    """
+    samples = torch.stack([weight * part.samples for weight, part in terms]).sum(0)
+    reference = torch.stack([weight * part.reference for weight, part in terms]).sum(0)
+    plain = _variance_of_mean(samples) + _variance_of_mean(reference)
+    return Estimate(sum(weight * part.value for weight, part in terms), math.sqrt(plain))
 
 
 def _variance_of_mean(influences: Tensor) -> float:

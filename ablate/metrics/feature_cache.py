@@ -97,6 +97,13 @@ def cached_features(
     return torch.cat(pieces)
 
 
+def is_cached(dataset: Dataset, split: str, extractor: Extractor, folder: Path) -> bool:
+    """Whether the cache has a file for every piece of a split, so that there is little to do."""
+    split_folder = folder / address_of(dataset, split, extractor).key
+    pieces = -(-len(_images(dataset, split)) // PIECE)
+    return all(_piece_path(split_folder, index).is_file() for index in range(pieces))
+
+
 def _piece_path(split_folder: Path, index: int) -> Path:
     return split_folder / f"{index:05d}.safetensors"
 
@@ -124,22 +131,38 @@ def export_features(features: Tensor, address: Address, out: Path) -> None:
         save_file({"features": features}, scratch, {"ablate": json.dumps(address._asdict())})
 
 
-def import_features(path: Path, folder: Path) -> Address:
-    """Put an exported file into the cache, under the address that it states."""
+def read_address(path: Path) -> Address:
+    """The address in a file that `export_features` wrote; its features are not read."""
     try:
         with safe_open(path, "pt") as file:
             address = Address(**json.loads((file.metadata() or {})["ablate"]))
-            features = file.get_tensor("features")
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"features {path}: cannot be read ({first_line(error)})") from None
     if not all(NAME.fullmatch(str(part)) for part in address) or address.split not in SPLITS:
         raise UserError(f"features {path}: its address is not valid")
+    return address
+
+
+def read_features(path: Path) -> tuple[Address, Tensor]:
+    """The address and the features, [N, f], in a file that `export_features` wrote."""
+    address = read_address(path)
+    try:
+        with safe_open(path, "pt") as file:
+            features = file.get_tensor("features")
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"features {path}: cannot be read ({first_line(error)})") from None
     if features.ndim != 2 or not features.is_floating_point() or not features.isfinite().all():
         raise UserError(f"features {path}: not a table of finite numbers")
     if len(features) != address.images:
         raise UserError(
             f"features {path}: {len(features)} rows, but its address says {address.images}"
         )
+    return address, features
+
+
+def import_features(path: Path, folder: Path) -> Address:
+    """Put an exported file into the cache, under the address that it states."""
+    address, features = read_features(path)
     split_folder = folder / address.key
     split_folder.mkdir(parents=True, exist_ok=True)
     for index, part in enumerate(features.split(PIECE)):

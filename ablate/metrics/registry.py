@@ -26,6 +26,8 @@ class Metric:
     fewest: the fewest images that either set may have.
     fewest_a_feature: the same, for each feature of the extractor.
     prunes: whether its standard error describes the samples, so that a trial may be pruned by it.
+    steady: whether its mean is the same for any number of samples, so that values of trials with
+        fewer samples may stand beside others.
     in_studies: whether every cell of a study measures it.
     known_early: whether it is known before any sample is drawn.
     """
@@ -37,6 +39,7 @@ class Metric:
     fewest: int = 2
     fewest_a_feature: int = 0
     prunes: bool = False
+    steady: bool = False
     in_studies: bool = True
     known_early: bool = False
 
@@ -53,11 +56,11 @@ METRICS: Registry[Metric] = Registry(
     "ablate.metrics",
     Metric,
     [
-        Metric("kid", "KID", "minimize", "ablate.metrics.kid:measure", prunes=True),
+        Metric("kid", "KID", "minimize", "ablate.metrics.kid:measure", prunes=True, steady=True),
         Metric("fid", "FID", "minimize", "ablate.metrics.fid:measure", prunes=True),
-        Metric("precision", "precision", "maximize", COVERAGE, fewest=6, prunes=True),
+        Metric("precision", "precision", "maximize", COVERAGE, fewest=6, prunes=True, steady=True),
         Metric("recall", "recall", "maximize", COVERAGE, fewest=6),
-        Metric("density", "density", "maximize", COVERAGE, fewest=6, prunes=True),
+        Metric("density", "density", "maximize", COVERAGE, fewest=6, prunes=True, steady=True),
         Metric("coverage", "coverage", "maximize", COVERAGE, fewest=6),
         Metric(
             "fid_infinity",

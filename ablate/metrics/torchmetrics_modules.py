@@ -108,7 +108,8 @@ class PrecisionRecall(_ReferenceMetric):
 class NearestTrainingImages(_FeatureMetric):
     """How near samples are to training images, compared with held-out images.
 
-    train, heldout: features of training and held-out images, [M, f] and [H, f].
+    train, heldout: features of training and held-out images, [M, f] and [H, f]; of all training
+        images, because a copy of any other is not found.
     """
 
     def __init__(

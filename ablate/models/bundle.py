@@ -61,6 +61,7 @@ class Card(BaseModel):
     extractor: str  # hash of the classifier that made the features
     licence: str
     note: str = ""
+    training_images: int | None = None  # of the dataset; the shipped bundles do not say
     steps: Steps | None = None  # of a network that is conditioned on k instead of log s
     provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
     content: str | None = None  # hash of the tensors; the shipped bundles have none
@@ -136,9 +137,13 @@ def shipped() -> dict[str, Path]:
     return _bundles(ZOO)
 
 
+BESIDE = ("-features", "-inception", "-inception-train", "-inception-test")
+"""Endings of the names of files beside bundles: classifiers, and features by the Inception."""
+
+
 def _bundles(folder: Path) -> dict[str, Path]:
     files = sorted(folder.glob("*.safetensors"))
-    return {path.stem: path for path in files if not path.stem.endswith("-features")}
+    return {path.stem: path for path in files if not path.stem.endswith(BESIDE)}
 
 
 def available_bundles(workspace: Workspace) -> dict[str, Path]:

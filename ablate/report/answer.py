@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ablate.report import confirmed, ladder
 from ablate.report.knobs import varied
 from ablate.report.names import (
     Estimate,
@@ -16,9 +17,10 @@ from ablate.report.names import (
     trial_name,
 )
 from ablate.report.ranking import contenders, front, ranking
-from ablate.results import INTERVAL, StudyResults, Trial, summarise
+from ablate.results import ERROR, INTERVAL, StudyResults, Trial, summarise
 
-ONE_SEED = "one seed: no interval"
+NO_INTERVAL = "no interval"
+"""Of records before 0.3 with a single seed."""
 
 
 def state(results: StudyResults) -> str:
@@ -30,12 +32,19 @@ def state(results: StudyResults) -> str:
 
 
 def answer(results: StudyResults) -> list[str]:
-    """Sentences: the best, against the baselines, against the runner-up; oracles stand aside."""
+    """Sentences: the best, against the baselines, against the others; oracles stand aside. What
+    fresh seeds confirmed takes the place of the search's values."""
     ranked, field = ranking(results), contenders(results)
     if not ranked:
         return ["No configuration is complete yet, so there is no answer yet."]
-    sentences = [_winner(results, field), *_against_baselines(results, field[0])]
-    sentences += _against_runner_up(results, field)
+    again = confirmed.confirmed_trial(results)
+    if results.ladder:
+        sentences = [*ladder.sentences(results), *_against_baselines(results, field[0])]
+    elif again is not None:
+        sentences = [*confirmed.sentences(results), *_against_baselines(results, again)]
+    else:
+        sentences = [_winner(results, field), *_against_baselines(results, field[0])]
+        sentences += _against_runner_up(results, field)
     if results.leaks(ranked[0]):
         sentences.append(_oracle(results, ranked[0]))
     if len(results.objectives) > 1:
@@ -51,13 +60,16 @@ def single_seed(results: StudyResults) -> bool:
 
 
 def measured(results: StudyResults, trial: Trial) -> str:
-    """KID 0.042 ± 0.017 (mean and 95 % interval over 3 seeds)."""
+    """KID 0.042 ± 0.017 (mean and 95 % interval over 3 seeds, 768 samples)."""
     metric = results.objectives[0].metric
     what = f"{metric_name(results, metric)} {text(estimate(trial, metric))}"
     if metric not in trial.intervals:
-        return f"{what} ({ONE_SEED})"
-    count = sum(metric in cell.metrics for cell in trial.cells)
-    return f"{what} (mean and 95 % interval over {count} seeds)"
+        return f"{what} ({NO_INTERVAL})"
+    cells = [cell.metrics for cell in trial.cells if metric in cell.metrics]
+    over = f"{len(cells)} seed{'s' * (len(cells) > 1)}"
+    if all(metric + ERROR in cell for cell in cells):
+        over += f", {sum(cell.get('samples', 0) for cell in cells):,.0f} samples"
+    return f"{what} (mean and 95 % interval over {over})"
 
 
 def _winner(results: StudyResults, field: list[Trial]) -> str:
@@ -98,14 +110,13 @@ def _verdict(results: StudyResults, trial: Trial, baseline: Estimate) -> str:
 
 
 def tied(field: list[Trial], metric: str) -> int:
-    """How many of the first configurations have intervals that overlap the best one's."""
-    count = 0
-    for trial in field:
-        reach = trial.intervals.get(metric, 0.0) + field[0].intervals.get(metric, 0.0)
-        if abs(trial.metrics[metric] - field[0].metrics[metric]) > reach:
-            break
-        count += 1
-    return count
+    """How many configurations, the best among them, have intervals that overlap the best one's."""
+    best = field[0]
+    return sum(
+        abs(trial.metrics[metric] - best.metrics[metric])
+        <= trial.intervals.get(metric, 0.0) + best.intervals.get(metric, 0.0)
+        for trial in field
+    )
 
 
 def _against_runner_up(results: StudyResults, field: list[Trial]) -> list[str]:
@@ -115,14 +126,11 @@ def _against_runner_up(results: StudyResults, field: list[Trial]) -> list[str]:
     first, second = field[:2]
     what = f"The runner-up, trial {second.number} ({text(estimate(second, metric))}),"
     if metric not in first.intervals or metric not in second.intervals:
-        return [f"{what} may or may not be behind ({ONE_SEED})."]
+        return [f"{what} may or may not be behind ({NO_INTERVAL})."]
     count = tied(field, metric)
     verdict = "does not overlap."
     if count > 1:
-        verdict = (
-            f"overlaps: the first {count} configurations cannot be distinguished "
-            f"at this number of seeds."
-        )
+        verdict = f"overlaps: {count} configurations cannot be told apart by their intervals."
     return [f"{what} has an interval that {verdict}", *_paired(results, first, second)]
 
 

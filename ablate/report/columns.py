@@ -11,6 +11,9 @@ from ablate.results import INTERVAL, StudyResults, Trial
 COSTS = ("nfe", "seconds")
 """Metrics of what a sample costs: in the last columns."""
 
+DIVERSITY = ("recall", "coverage")
+"""Metrics of how much of the real images' variety samples have: beside KID wherever it is."""
+
 COPIES = "nn_"
 """Prefix of the metrics of a search for copies of training images."""
 
@@ -23,6 +26,15 @@ def metrics(results: StudyResults) -> list[str]:
     seen = [name for name in names if name in logged or name in first]
     seen = [name for name in seen if name != "samples" and not OF_A_RUNG.search(name)]
     return [m for m in seen if m not in COSTS] + [m for m in COSTS if m in seen]
+
+
+def with_diversity(results: StudyResults, names: list[str]) -> list[str]:
+    """These metrics, and behind KID those of diversity, as far as they were measured."""
+    if "kid" not in names:
+        return names
+    others = [m for m in DIVERSITY if m in metrics(results) and m not in names]
+    place = names.index("kid") + 1
+    return [*names[:place], *others, *names[place:]]
 
 
 def searched_for_copies(results: StudyResults) -> bool:

@@ -21,10 +21,13 @@ def is_scale(values: list[Value]) -> bool:
 
 
 def varied(results: StudyResults) -> list[str]:
-    """The knobs that took more than one value; delta only where r does not say it all."""
+    """The knobs that took more than one value; delta only where r does not say it all, and rho,
+    which follows from r and chi, only where it was searched."""
     knobs = in_order({knob for t in results.trials for knob in t.params})
     several = [knob for knob in knobs if len(knob_values(results.trials, knob)) > 1]
-    return [knob for knob in several if knob != "delta" or "r" not in several]
+    implied = {"delta"} if "r" in several else set()
+    implied |= {"rho"} - set(results.spec.get("search", {}))
+    return [knob for knob in several if knob not in implied]
 
 
 def fixed(results: StudyResults) -> dict[str, Value]:

@@ -15,6 +15,9 @@ LEGEND = {
     "init": "where the samples start",
     "chi": "annealing: the factor on the noise coefficient κ per 1/1000 of the time",
     "r": "relative step, r = L δ N; r = 1 walks the whole of the reverse time",
+    "rho": "r in units of the step that the law pairs with χ",
+    "annealing": "1 − χ",
+    "left": "share of the last level's noise that the n noise-free steps leave",
     "L": "steps at each noise level",
     "n": "noise-free steps at the lowest level, after the last",
     "delta": "step size",
@@ -28,7 +31,6 @@ LEGEND = {
     "levels": "noise levels of the grid; of an exponential integrator, its evaluations",
     "grid": "how the noise levels are spaced",
     "cap": "the most variance that one step removes",
-    "rho": "exponent of the Karras grid",
 }
 """Every known knob, in the order in which reports show them."""
 

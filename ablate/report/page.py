@@ -39,7 +39,7 @@ def opening(results: StudyResults) -> dict[str, Any]:
         "answer": answer.answer(results),
         "state": answer.state(results),
         "warning": too_coarse(results) or "",
-        "single": answer.ONE_SEED if answer.single_seed(results) else "",
+        "single": answer.NO_INTERVAL if answer.single_seed(results) else "",
     }
 
 

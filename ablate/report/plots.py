@@ -70,11 +70,13 @@ def draw(data: Ladder | Panels | Scatter) -> Figure:
 
 
 def draw_ladder(data: Ladder) -> Figure:
-    """Best on top, intervals across, baselines as lines from top to bottom."""
+    """The first on top, intervals across, baselines as lines from top to bottom."""
     figure = Figure(figsize=(WIDTH, 1.2 + 0.27 * len(data.dots)), layout="constrained")
     ax = figure.subplots()
-    _points(ax, data.dots, [dot.x for dot in data.dots], across=True)
-    ax.set_yticks([dot.x for dot in data.dots], [dot.label for dot in data.dots])
+    _points(ax, data.dots, lines := [dot.x for dot in data.dots], across=True)
+    if data.joined:
+        ax.plot([dot.y.value for dot in data.dots], lines, color=QUIET, linewidth=1, zorder=1)
+    ax.set_yticks(lines, [dot.label for dot in data.dots])
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
     beyond = "; ".join(line.text for line in data.far)
     _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")

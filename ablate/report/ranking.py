@@ -9,7 +9,7 @@ from ablate.report.names import Estimate
 from ablate.results import StudyResults, Trial
 
 OF_A_RUNG = re.compile(r"(.+)_n(\d+)$")
-"""Metrics that a trial had before its last sample was drawn: (metric, samples)."""
+"""Metrics that a trial of a record before 0.3 had at a rung: (metric, samples)."""
 
 
 def ranking(results: StudyResults) -> list[Trial]:
@@ -30,6 +30,9 @@ def pruned_trials(results: StudyResults) -> list[tuple[Trial, Estimate]]:
     metric = results.objectives[0].metric
     pruned = []
     for trial in results.trials:
+        if trial.state == "pruned" and metric in trial.metrics:
+            pruned.append((trial, Estimate(trial.metrics[metric], trial.intervals.get(metric))))
+            continue
         looks = [m for name in trial.metrics if (m := OF_A_RUNG.match(name)) and m[1] == metric]
         if trial.state == "pruned" and looks:
             last = max(looks, key=lambda look: int(look[2]))[0]

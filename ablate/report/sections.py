@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ablate.core.errors import UserError
 from ablate.core.registry import Registry
-from ablate.report import answer, effects, figures, tables
+from ablate.report import answer, confirmed, effects, figures, ladder, tables
 from ablate.report.blocks import (
     BLOCKS,
     Attachment,
@@ -31,6 +31,7 @@ from ablate.report.gallery import Fetch, pictures
 from ablate.report.knobs import legend
 from ablate.report.measurement import protocols, provenance
 from ablate.report.names import LEAK, metric_name
+from ablate.report.neighbours import neighbours
 from ablate.report.published import published
 from ablate.report.ranking import pruned_trials, ranking
 from ablate.report.shapes import Shape
@@ -96,13 +97,16 @@ def _require_distinct_names(blocks: list[Block]) -> None:
 def best(results: StudyResults, context: Context) -> list[Block]:
     """The ranking and everything measured on its first configurations."""
     what = "of the best configurations; dashed: baselines"
-    blocks: list[Block] = [tables.best(results), legend(results)]
+    blocks: list[Block] = []
+    if results.confirmation:
+        blocks += [confirmed.table(results), confirmed.pairs(results)]
+    blocks += [tables.best(results), legend(results)]
     blocks += _figure(results, "best", figures.ladder(results), what)
     if results.published:
         blocks.append(published(results))
     others = [tables.measures(results)]
     if searched_for_copies(results):
-        others.append(tables.neighbours(results))
+        others.append(neighbours(results))
     blocks += _if_complete(results, others)
     return [
         *blocks,
@@ -112,7 +116,9 @@ def best(results: StudyResults, context: Context) -> list[Block]:
 
 
 def knobs(results: StudyResults, context: Context) -> list[Block]:
-    """The effect of each knob on the first objective."""
+    """The effect of each knob on the first objective; a ladder's knobs change by steps instead."""
+    if results.ladder:
+        return []
     what = "by choice, a point per trial; upright: the mean of a choice"
     blocks: list[Block] = []
     crosses = " Crosses: pruned, at their last value." if pruned_trials(results) else ""
@@ -159,7 +165,7 @@ def _figure(
     if data is None:
         return []
     metric = metric_name(results, results.objectives[0].metric)
-    bars = answer.ONE_SEED if answer.single_seed(results) else "bars: 95 % intervals over seeds"
+    bars = answer.NO_INTERVAL if answer.single_seed(results) else "bars: 95 % intervals"
     leaks = any(results.leaks(trial) for trial in results.trials)
     dots = f"{bars}; ringed: the best" + f"; hollow: {LEAK}" * leaks
     return [Figure(name, f"{metric} {what}; {dots}.{remark}", data)]
@@ -179,6 +185,7 @@ SECTIONS: Registry[Section] = Registry(
     "ablate.report_sections",
     Section,
     [
+        Section("ladder", "What each step does", lambda results, _: ladder.blocks(results)),
         Section("best", "The best configurations", best),
         Section("knobs", "What each knob does", knobs),
         Section("cost", "What it costs", cost),

@@ -44,12 +44,13 @@ class Axis(NamedTuple):
 
 
 class Ladder(NamedTuple):
-    """The best trials, one to a line, best on top; x counts the lines."""
+    """Trials, one to a line, the first on top; x counts the lines."""
 
     axis: Axis
     dots: list[Dot]
     near: list[Baseline]
     far: list[Baseline]  # off the scale: named, not drawn
+    joined: bool = False  # by a line, where each follows from the one above
 
 
 class Panel(NamedTuple):

@@ -11,6 +11,7 @@ from ablate.report.columns import (
     metric_columns,
     metrics,
     trial_cells,
+    with_diversity,
 )
 from ablate.report.knobs import fixed, varied
 from ablate.report.names import better, metric_label, metric_name
@@ -19,9 +20,13 @@ from ablate.results import StudyResults, Trial
 
 
 def best(results: StudyResults, count: int = 10) -> Table:
-    """The first `count` of the ranking: what varies, objectives, costs; baselines apart."""
+    """The first `count` of the ranking: what varies, objectives, costs; baselines apart.
+
+    Beside KID stand recall and coverage: samples of few kinds may have a good KID.
+    """
     objectives = [o.metric for o in results.objectives]
-    columns = [*objectives, *(m for m in COSTS if m in metrics(results) and m not in objectives)]
+    columns = with_diversity(results, objectives)
+    columns += [m for m in COSTS if m in metrics(results) and m not in objectives]
     ranked = ranking(results)
     caption = (
         f"The best {min(count, len(ranked))} of {len(ranked)} complete configurations, by "
@@ -44,22 +49,9 @@ def measures(results: StudyResults, count: int = 10) -> Table:
     return _with_best_bold(results, table)
 
 
-def neighbours(results: StudyResults, count: int = 10) -> Table:
-    """Whether samples are copies of training images."""
-    columns = [m for m in metrics(results) if m.startswith(COPIES)]
-    caption = (
-        "Distances to the nearest training image, against those of held-out images. Closer: the "
-        "probability that a sample is nearer than a held-out image; 0.5 is expected without "
-        "copying. C_T: the same as a z-score; below −3 samples are copies, or too smooth: the "
-        "suspects show which."
-    )
-    table = _ranked_table(results, "neighbours", caption, [], columns, ranking(results)[:count])
-    return _with_best_bold(results, table)
-
-
 def pareto(results: StudyResults) -> Table:
     """The Pareto front of several objectives, best first by the first of them."""
-    columns = [o.metric for o in results.objectives]
+    columns = with_diversity(results, [o.metric for o in results.objectives])
     caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
     return _ranked_table(results, "pareto", caption, varied(results), columns, front(results))
 

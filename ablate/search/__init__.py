@@ -3,8 +3,9 @@ Optuna."""
 
 import optuna
 
+from ablate.search.entries import Entry, best, finished, searched, summary
 from ablate.search.importance import importance
-from ablate.search.ledger import Entry, Ledger, best, finished, make_tables, summary
+from ablate.search.ledger import Ledger, make_tables
 from ablate.search.proposals import from_unit, learns, propose
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -19,5 +20,6 @@ __all__ = [
     "learns",
     "make_tables",
     "propose",
+    "searched",
     "summary",
 ]

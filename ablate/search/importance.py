@@ -12,7 +12,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
 from ablate.results import Value
-from ablate.search.ledger import Entry
+from ablate.search.entries import Entry, searched
 from ablate.study.definition import Study
 
 BEST = 5
@@ -28,7 +28,8 @@ def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, di
     Only knobs whose effects can be separated have a share. Where delta was searched, the relative
     step r takes its place: delta is confounded with L and N. In rows, whose knobs vary together,
     knobs that other knobs of the row determine are left out. Pruned trials count with the value of
-    the samples they have: without them little would be known of poor values.
+    the samples they have, without which little would be known of poor values, unless that value
+    depends on the number of samples, as FID does.
     """
     shadow = optuna.create_study(directions=[o.direction for o in study.objectives])
     observed = _observed(study, entries)
@@ -80,7 +81,14 @@ class _Observed(NamedTuple):
 
 
 def _observed(study: Study, entries: Sequence[Entry]) -> _Observed:
-    done = [e for e in entries if e.values and all(map(math.isfinite, e.values))]
+    steady = study.is_steady()
+    done = [
+        entry
+        for entry in searched(entries)
+        if (entry.state == "complete" or steady)
+        and entry.values
+        and all(map(math.isfinite, entry.values))
+    ]
     determined = _determined(study)
     rows = [
         (
@@ -103,7 +111,8 @@ def _observed(study: Study, entries: Sequence[Entry]) -> _Observed:
         if len(numbers) < len(values) or len(set(values)) == 1:
             distributions[knob] = CategoricalDistribution(sorted(set(values), key=str))
         else:
-            distributions[knob] = FloatDistribution(min(numbers), max(numbers))
+            log = knob in study.search and study.search[knob].log
+            distributions[knob] = FloatDistribution(min(numbers), max(numbers), log=log)
     return _Observed(rows, distributions)
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -16,29 +16,17 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ablate.results import Value
 from ablate.search.database import driven, options, patiently, set_up
-from ablate.search.proposals import distribution, keeps, learns, propose
+from ablate.search.entries import Entry, searched
+from ablate.search.proposals import distribution, keeps, learns, propose, sees_running
 from ablate.search.storage import TrialStorage, trial_id
 from ablate.study.definition import Study
 
-
-class Entry(NamedTuple):
-    """A trial in the search's database."""
-
-    number: int
-    params: dict[str, Value]
-    state: str  # running, complete, pruned or failed
-    values: tuple[float, ...] = ()  # of the objectives; of a pruned trial, on the samples it has
-    feasible: bool = True  # within all constraints
-    evaluations: int = 0  # of the network, for single images, if the trial is not complete
-
-    @property
-    def running(self) -> bool:
-        return self.state == "running"
-
-
 PLACE = "ablate:place"
-"""Attribute with a proposal's index. It differs from the trial's number if an earlier proposal was
-written twice."""
+"""Attribute with a proposal's index, or what it confirms. It differs from the trial's number if an
+earlier proposal was written twice."""
+
+CONFIRMS = "ablate:confirms"
+"""Attribute of a trial that measures another's configuration again, with that trial's number."""
 
 SPENT = "evaluations"
 STATES = {
@@ -116,15 +104,29 @@ class Ledger:
         Only one worker at a time may read the entries and propose. Returns None if another worker
         proposed first or the answer was lost: read the entries again.
         """
-        place, number = len(entries), self._rows
+        place = len(searched(entries))
         seen = self._seen if learns(self._spec) else []
-        history = [trial for trial in seen if trial.state.is_finished()]
+        history = [
+            trial
+            for trial in seen
+            if (trial.state.is_finished() or sees_running(self._spec))
+            and CONFIRMS not in trial.system_attrs
+        ]
         proposal = propose(self._spec, place, history)
+        return self._write(proposal.params, {**proposal.memory, PLACE: place})
+
+    def propose_again(self, entry: Entry) -> Entry | None:
+        """Write as running that a trial's configuration is measured again; else as above."""
+        attributes = {PLACE: f"confirms/{entry.number}", CONFIRMS: entry.number}
+        return self._write(entry.params, attributes)
+
+    def _write(self, params: dict[str, Value], attributes: dict[str, Any]) -> Entry | None:
+        number = self._rows
         template = optuna.trial.create_trial(
             state=TrialState.RUNNING,
-            params=proposal.params,
-            distributions={k: distribution(self._spec.domain(k)) for k in proposal.params},
-            system_attrs={**proposal.memory, PLACE: place},
+            params=params,
+            distributions={k: distribution(self._spec.domain(k)) for k in params},
+            system_attrs=attributes,
         )
         attempts = itertools.count()
 
@@ -136,7 +138,7 @@ class Ledger:
         written = patiently(add)
         if written is None or self._id_of(number) != written:
             return None
-        return Entry(number, proposal.params, "running")
+        return Entry(number, params, "running", confirms=attributes.get(CONFIRMS))
 
     def complete(
         self, number: int, values: Sequence[float], violations: Mapping[str, float]
@@ -190,36 +192,17 @@ class Ledger:
             patiently(lambda: self._storage.set_state(trial, state, values))
 
 
-def best(study: Study, entries: Sequence[Entry]) -> float | None:
-    """The best value of the first objective so far."""
-    done = [entry for entry in entries if entry.state == "complete" and entry.feasible]
-    better = min if study.objectives[0].direction == "minimize" else max
-    return better((entry.values[0] for entry in done), default=None)
-
-
-def finished(entries: Sequence[Entry]) -> int:
-    """How many trials are not running any more."""
-    return sum(not entry.running for entry in entries)
-
-
 def _entry(trial: FrozenTrial) -> Entry:
     has_values = trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and (
         trial.values is not None
     )
     values = tuple(trial.values) if has_values else ()
-    spent = int(trial.user_attrs.get(SPENT, 0))
-    return Entry(trial.number, trial.params, STATES[trial.state], values, keeps(trial), spent)
-
-
-def summary(study: Study, entries: Sequence[Entry]) -> dict[str, float]:
-    """A study's results as metrics: trials by state, and the best value of each objective."""
-    metrics = {f"trials/{state}": 0.0 for state in STATES.values() if state != "running"}
-    for entry in entries:
-        metrics[f"trials/{entry.state}"] = metrics.get(f"trials/{entry.state}", 0.0) + 1
-    done = [entry for entry in entries if entry.state == "complete" and entry.feasible]
-    for index, objective in enumerate(study.objectives if done else ()):
-        better = min if objective.direction == "minimize" else max
-        top = better(done, key=lambda entry: entry.values[index])
-        metrics[f"best/{objective.metric}"] = top.values[index]
-        metrics[f"best/{objective.metric}/trial"] = float(top.number)
-    return metrics
+    return Entry(
+        trial.number,
+        trial.params,
+        STATES[trial.state],
+        values,
+        keeps(trial),
+        int(trial.user_attrs.get(SPENT, 0)),
+        trial.system_attrs.get(CONFIRMS),
+    )

@@ -72,8 +72,14 @@ def learns(study: Study) -> bool:
     return METHODS[study.method].learns
 
 
+def sees_running(study: Study) -> bool:
+    """Whether proposals depend on the configurations of trials that are running, too."""
+    return METHODS[study.method].sees_running
+
+
 def propose(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
-    """Proposal n, given the finished trials before it."""
+    """Proposal n, given the trials before it: those that are finished, and the running ones if the
+    method sees them."""
     if n < len(study.first):
         return Proposal(dict(study.first[n]), {})
     proposal: Proposal = resolved(METHODS[study.method].propose)(study, n, history)

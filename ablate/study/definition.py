@@ -6,9 +6,9 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ablate.generate.known_knobs import start_knob_names
 from ablate.generate.settings import DECIDING, Settings, listens
@@ -16,6 +16,9 @@ from ablate.metrics.registry import METRICS
 from ablate.results import Objective
 from ablate.study.domain import Domain, Model, Scalar
 from ablate.study.methods import METHODS
+
+ExtractorName = Literal["small", "inception"]
+"""small: the dataset's classifier."""
 
 MOST_TRIALS = 1_000_000
 MOST_CORNERS = 2_000
@@ -27,6 +30,31 @@ class Published(Model):
 
     knobs: dict[str, Scalar]
     metrics: dict[str, float]
+
+
+class Confirm(Model):
+    """What is measured again on fresh seeds after the search, so that the answer is not luck: the
+    best configurations, and what to compare them with."""
+
+    top: int = Field(3, ge=0)  # how many of the best; no more than a quarter of the trials
+    samples: int | None = Field(None, ge=2)  # for each seed; None: as many as in the search
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()  # none: as many, from 100 on
+    named: dict[str, int] = Field(default_factory=dict)  # what to compare with -> place in `first`
+
+
+class Step(Model):
+    """One change on a ladder, by name. Files write it as one table, `{ name = "…", r = 0.6 }`."""
+
+    name: str = Field(min_length=1)
+    knobs: dict[str, Scalar] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_table(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "knobs" not in data:
+            named = {"name": data["name"]} if "name" in data else {}
+            return {**named, "knobs": {k: v for k, v in data.items() if k != "name"}}
+        return data
 
 
 def _owner(knob: str) -> tuple[str, ...]:
@@ -47,24 +75,30 @@ class Study(Model):
     samples: int
     trials: int
     reference: Literal["train", "test"]
+    extractor: ExtractorName | None = None  # None: not chosen yet, see `extractors`
+    also: tuple[Literal["inception"], ...] = ()  # extractors that measure what is confirmed, too
     objectives: tuple[Objective, ...]
     fixed: dict[str, Scalar]
     search: dict[str, Domain]
     rows: tuple[dict[str, Scalar], ...] = ()  # knobs that vary together: one axis of a grid
     first: tuple[dict[str, Scalar], ...] = ()  # configurations to try before any other
+    confirm: Confirm = Confirm(top=0)
     rungs: tuple[int, ...] = ()  # fewer samples, after which a trial may be pruned
     constraints: dict[str, float] = Field(default_factory=dict)  # metric -> the most it may be
     minutes: float | None = None  # no trial starts later than this
     evaluations: int | None = None  # no trial starts after so many, counted per image
     published: tuple[Published, ...] = ()
+    base: dict[str, Scalar] = Field(default_factory=dict)  # of a ladder, whose rows follow from it
+    steps: tuple[Step, ...] = ()
 
     def identity(self, *surroundings: str) -> str:
         """Hash of all that decides a result; `surroundings` are hashes of what else does.
 
-        It leaves out texts and limits: asking for more trials continues the same study.
+        It leaves out texts and limits: asking for more trials continues the same study. It leaves
+        out the extractor's name, too, because the hash of the extractor is one of `surroundings`.
         """
         text = self.model_dump_json(
-            exclude={"question", "trials", "minutes", "evaluations", "published"}
+            exclude={"question", "trials", "minutes", "evaluations", "published", "extractor"}
         )
         return hashlib.sha256("\n".join([text, *surroundings]).encode()).hexdigest()[:12]
 
@@ -77,6 +111,11 @@ class Study(Model):
         found = [o for o in self.objectives if METRICS[o.metric].prunes]
         late = [o for o in self.objectives if not METRICS[o.metric].known_early]
         return found[0] if found == late and len(found) == 1 else None
+
+    def is_steady(self) -> bool:
+        """Whether the objectives' means are the same for any number of samples."""
+        metrics = [METRICS[objective.metric] for objective in self.objectives]
+        return all(metric.steady or metric.known_early for metric in metrics)
 
     def without(self, knob: str, values: frozenset[Scalar]) -> Study:
         """The study without some choices of a knob, if that leaves any; a grid gets smaller."""
@@ -99,6 +138,11 @@ class Study(Model):
         """The whole configuration of a trial, from its searched knobs."""
         chosen = {**self.fixed, **params}
         return Settings(**{k: v for k, v in chosen.items() if self.applies(k, chosen)})
+
+    def applied(self, knobs: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Those of the knobs that apply beside each other and the fixed ones."""
+        chosen = {**self.fixed, **knobs}
+        return {k: v for k, v in knobs.items() if self.applies(k, chosen)}
 
     def values(self, knob: str) -> tuple[Scalar, ...]:
         """Values of `knob`: its choices, the ends of its range, those in rows, or its fixed one."""

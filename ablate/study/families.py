@@ -1,7 +1,8 @@
 """Families of studies: one template and a table of what differs by dataset give many studies.
 
 In a template "$name" stands for the dataset's value of that name, whatever it is; within a longer
-text it must be words. A list in the place of an item of a list is put in item by item.
+text it must be words. A list in the place of an item of a list is put in item by item; "$name.0" is
+the first item of a list.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def _spliced(items: list[Any], member: Member) -> Iterator[Any]:
 
 
 def _look_up(name: str, member: Member) -> Any:
+    def within(table: Any, key: str) -> Any:
+        return table[int(key) if isinstance(table, list) else key]
+
     try:
-        return reduce(lambda table, key: table[key], name.split("."), member.facts)
-    except (KeyError, TypeError):
+        return reduce(within, name.split("."), member.facts)
+    except (KeyError, TypeError, ValueError, IndexError):
         raise UserError(f"{member.template}: ${name}: {FACTS}.toml has no such value") from None

@@ -15,8 +15,9 @@ from ablate.core.validation import one_line
 from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS, objectives
 from ablate.results import Objective
-from ablate.study.definition import Published
+from ablate.study.definition import Confirm, ExtractorName, Published, Step
 from ablate.study.domain import Domain, Model, Scalar, short_form
+from ablate.study.ladder import check as check_ladder
 from ablate.study.methods import METHODS
 
 BUDGETS = ("smoke", "quick", "full")
@@ -47,6 +48,11 @@ def _with_direction(value: Any) -> Any:
     return value
 
 
+def _or_nothing(value: Any) -> Any:
+    """`confirm = false` is short for `confirm = { top = 0 }`."""
+    return {"top": 0} if value is False else value
+
+
 class Budget(Model):
     """How much of a study is run; `fixed`, `search` and `bundle` override those of the study."""
 
@@ -59,6 +65,7 @@ class Budget(Model):
     fixed: dict[str, Scalar] = Field(default_factory=dict)
     search: dict[str, Annotated[Domain, BeforeValidator(short_form)]] = Field(default_factory=dict)
     bundle: str | None = None
+    confirm: Annotated[Confirm, BeforeValidator(_or_nothing)] | None = None
 
 
 class StudyFile(Model):
@@ -70,6 +77,8 @@ class StudyFile(Model):
     seed: Seed = 0
     seeds: tuple[Seed, ...] = (0, 1, 2)
     reference: Literal["train", "test"] = "train"
+    extractor: ExtractorName | None = None  # None: by budget, device and family
+    also: tuple[Literal["inception"], ...] = ()
     objectives: tuple[Annotated[Objective, BeforeValidator(_with_direction)], ...] = (
         objective("kid"),
     )
@@ -77,6 +86,9 @@ class StudyFile(Model):
     search: dict[str, Annotated[Domain, BeforeValidator(short_form)]] = Field(default_factory=dict)
     rows: tuple[dict[str, Scalar], ...] = ()
     first: tuple[dict[str, Scalar], ...] = ()
+    base: dict[str, Scalar] = Field(default_factory=dict)  # of a ladder
+    steps: tuple[Step, ...] = ()
+    confirm: Annotated[Confirm, BeforeValidator(_or_nothing)] = Confirm()
     constraints: dict[str, Bound] = Field(default_factory=dict)  # metric -> the most it may be
     published: tuple[Published, ...] = ()
     budgets: dict[Literal[BUDGETS], Budget]  # type: ignore[valid-type]
@@ -116,6 +128,8 @@ class StudyFile(Model):
         known = known_knobs()
         places: list[tuple[str, Mapping[str, Any]]] = [("fixed", self.fixed)]
         places += [("search", self.search), *((f"rows.{i}", r) for i, r in enumerate(self.rows))]
+        places.append(("base", self.base))
+        places += ((f"steps.{i}", step.knobs) for i, step in enumerate(self.steps))
         places += ((f"first.{i}", row) for i, row in enumerate(self.first))
         places += ((f"published.{i}.knobs", row.knobs) for i, row in enumerate(self.published))
         for place, knobs in places:
@@ -131,6 +145,11 @@ class StudyFile(Model):
 
     def _check_method(self) -> None:
         method = METHODS[self.method]
+        if method.ladder:
+            self._check_ladder()
+            return
+        if self.base or self.steps:
+            raise ValueError(f"base and steps make a ladder; method {self.method!r} has none")
         if not self.search and not self.rows:
             raise ValueError("search and rows are empty: there is nothing to ablate")
         if self.rows and not method.finite:
@@ -143,6 +162,20 @@ class StudyFile(Model):
                 f"method {self.method!r} takes {'one objective' if most == 1 else most}, not"
                 f" {len(self.objectives)}"
             )
+
+    def _check_ladder(self) -> None:
+        for key in ("search", "rows", "first"):
+            if getattr(self, key):
+                raise ValueError(f"{key}: method {self.method!r} has base and steps instead")
+        for name, budget in self.budgets.items():
+            if budget.rungs or budget.search:
+                key = "rungs" if budget.rungs else "search"
+                raise ValueError(
+                    f"budgets.{name}.{key}: method {self.method!r} measures every configuration of"
+                    " its ladder on all samples"
+                )
+        fixed = [self.fixed, *(budget.fixed for budget in self.budgets.values())]
+        check_ladder(self.base, self.steps, {knob: v for each in fixed for knob, v in each.items()})
 
     def _check_conditions(self) -> None:
         known = {*self.search, *self.fixed, *(knob for row in self.rows for knob in row)}

@@ -20,16 +20,23 @@ class SearchMethod:
         configurations that come first, itself or as "module:name". It must depend on nothing
         else, so that a killed study continues as if nothing had happened.
     learns: whether proposals depend on earlier results; if not, history is empty.
+    sees_running: whether history has the trials that are running, too, so that several workers do
+        not propose the same.
     finite: whether it needs a space that can be counted, and tries each point once.
+    ladder: whether it takes a base and steps in place of a space to search.
     most_objectives: how many objectives it can optimise at once; None for any number.
+    reads_pruned: whether it learns from pruned trials; if not, a study with it has no rungs.
     """
 
     name: str
     about: str
     propose: str | Callable[..., Any]
     learns: bool
+    sees_running: bool = False
     finite: bool = False
+    ladder: bool = False
     most_objectives: int | None = None
+    reads_pruned: bool = True
 
 
 METHODS: Registry[SearchMethod] = Registry(
@@ -44,6 +51,14 @@ METHODS: Registry[SearchMethod] = Registry(
             learns=False,
             finite=True,
         ),
+        SearchMethod(
+            "ladder",
+            "a base, and steps taken one after another, alone, and left out",
+            "ablate.search.proposals:from_grid",
+            learns=False,
+            finite=True,
+            ladder=True,
+        ),
         SearchMethod("random", "uniform draws", "ablate.search.proposals:at_random", learns=False),
         SearchMethod(
             "tpe",
@@ -55,14 +70,27 @@ METHODS: Registry[SearchMethod] = Registry(
             "qmc", "a scrambled Sobol sequence", "ablate.search.proposals:by_sobol", learns=False
         ),
         SearchMethod(
+            "law",
+            "from what the law predicts, one knob at a time around the best",
+            "ablate.search.law:by_law",
+            learns=True,
+            sees_running=True,
+            most_objectives=1,
+        ),
+        SearchMethod(
             "cmaes",
             "CMA-ES, for ranges of numbers",
             "ablate.search.proposals:by_cmaes",
             learns=True,
             most_objectives=1,
+            reads_pruned=False,
         ),
         SearchMethod(
-            "gp", "Gaussian-process optimisation", "ablate.search.proposals:by_gp", learns=True
+            "gp",
+            "Gaussian-process optimisation",
+            "ablate.search.proposals:by_gp",
+            learns=True,
+            reads_pruned=False,
         ),
     ],
 )

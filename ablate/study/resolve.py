@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
+from ablate.generate.coordinates import in_coordinates, paper_knob
 from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS
-from ablate.study.definition import Study
+from ablate.study import ladder
+from ablate.study.definition import Confirm, Study
 from ablate.study.domain import Scalar
 from ablate.study.file import Budget, StudyFile, parse_toml, validated
 from ablate.study.methods import METHODS
@@ -35,15 +37,7 @@ def resolve(
     chosen = file.budgets[budget]
     if trials is not None:
         chosen = chosen.model_copy(update={"trials": trials})
-    for knob in chosen.fixed:
-        if knob not in known_knobs() or knob in file.search:
-            raise UserError(
-                f"{where}: budgets.{budget}.fixed.{knob}: not a fixed knob of this study"
-            )
-    for knob in chosen.search:
-        if knob not in file.search:
-            raise UserError(f"{where}: budgets.{budget}.search.{knob}: not searched by this study")
-    search = {**file.search, **chosen.search}
+    _check_overrides(file, chosen, f"{where}: budgets.{budget}")
     study = Study(
         name=name,
         budget=budget,
@@ -55,25 +49,52 @@ def resolve(
         samples=chosen.samples,
         trials=chosen.trials or 0,
         reference=file.reference,
+        extractor=file.extractor,
+        also=file.also,
         objectives=file.objectives,
         fixed={**file.fixed, **chosen.fixed},
-        search=search,
+        search={**file.search, **chosen.search},
         rows=tuple({k: v for k, v in row.items() if k not in file.search} for row in file.rows),
         rungs=_rungs(chosen, where),
+        confirm=_confirm(file, chosen, where),
         constraints=file.constraints,
         minutes=chosen.minutes,
         evaluations=chosen.evaluations,
         published=file.published,
+        base=file.base,
+        steps=file.steps,
     )
-    if study.rungs and study.pruning_objective() is None:
-        pruning = ", ".join(name for name, metric in METRICS.items() if metric.prunes)
-        raise UserError(
-            f"{where}: budgets.{budget}.rungs: trials are pruned by one of {pruning} (and nfe);"
-            f" the objectives are {', '.join(o.metric for o in study.objectives)}"
-        )
+    if METHODS[study.method].ladder:
+        study = study.model_copy(update={"rows": ladder.rows(study, where)})
+    _check_rungs(study, f"{where}: budgets.{budget}")
     study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
     _check_space(study, where)
     return study.model_copy(update={"trials": _total(study, chosen, where)})
+
+
+def _check_overrides(file: StudyFile, budget: Budget, place: str) -> None:
+    """Raise an error if a budget overrides knobs that the study does not fix or search."""
+    for knob in budget.fixed:
+        if knob not in known_knobs() or knob in file.search:
+            raise UserError(f"{place}.fixed.{knob}: not a fixed knob of this study")
+    for knob in budget.search:
+        if knob not in file.search:
+            raise UserError(f"{place}.search.{knob}: not searched by this study")
+
+
+def _check_rungs(study: Study, place: str) -> None:
+    """Raise an error if trials cannot be pruned at the rungs that the study has."""
+    if study.rungs and study.pruning_objective() is None:
+        pruning = ", ".join(name for name, metric in METRICS.items() if metric.prunes)
+        raise UserError(
+            f"{place}.rungs: trials are pruned by one of {pruning} (and nfe);"
+            f" the objectives are {', '.join(o.metric for o in study.objectives)}"
+        )
+    if study.rungs and not METHODS[study.method].reads_pruned:
+        raise UserError(
+            f"{place}.rungs: method {study.method!r} learns nothing from pruned"
+            " trials and would search at random; leave rungs out, or use tpe or law"
+        )
 
 
 def _rungs(budget: Budget, where: str) -> tuple[int, ...]:
@@ -85,12 +106,41 @@ def _rungs(budget: Budget, where: str) -> tuple[int, ...]:
     return budget.rungs
 
 
+FRESH = 100
+"""The first seed of a confirmation, unless the study says otherwise."""
+
+
+def _confirm(file: StudyFile, budget: Budget, where: str) -> Confirm:
+    """The study's confirmation, with what its budget changes and every default filled in."""
+    changed = {} if budget.confirm is None else budget.confirm.model_dump(exclude_unset=True)
+    confirm = file.confirm.model_copy(update=changed)
+    used = file.seeds[: budget.seeds]
+    fresh = confirm.seeds or tuple(range(FRESH, FRESH + len(used)))
+    if set(fresh) & set(used) or len(set(fresh)) < len(fresh):
+        raise UserError(f"{where}: confirm.seeds {list(fresh)} must be new and differ")
+    for name, place in confirm.named.items():
+        if not 0 <= place < len(file.first):
+            raise UserError(
+                f"{where}: confirm.named: {name!r} is place {place} of `first`, which has"
+                f" {len(file.first)}"
+            )
+    samples = confirm.samples or budget.samples
+    return confirm.model_copy(update={"seeds": fresh, "samples": samples})
+
+
 def _first(
     study: Study, rows: Sequence[Mapping[str, Scalar]], where: str
 ) -> Iterator[dict[str, Scalar]]:
-    """The searched knobs of each row; its other knobs must have the values that the study fixes."""
-    for index, row in enumerate(rows):
+    """The searched knobs of each row; its other knobs must have the values that the study fixes.
+
+    Where the study searches a coordinate such as rho, a row may be written with the paper's knob.
+    """
+    for index, written in enumerate(rows):
         place = f"{where}: first.{index}"
+        try:
+            row = in_coordinates(written, study.fixed, study.search)
+        except ValueError as error:
+            raise UserError(f"{place}: {error}") from None
         for knob, value in row.items():
             if knob in study.search:
                 if not study.search[knob].contains(value):
@@ -134,12 +184,12 @@ def _check_space(study: Study, where: str) -> None:
             raise UserError(f"{where}: {one_line(error)} [{_spell(params)}]") from None
         used |= settings.model_fields_set
     for knob in study.fixed:
-        if knob not in used:
+        if paper_knob(knob) not in used:
             raise UserError(
                 f"{where}: fixed.{knob} = {study.fixed[knob]} applies to no configuration"
             )
     for knob in (*study.search, *(knob for row in study.rows for knob in row)):
-        if knob not in used:
+        if paper_knob(knob) not in used:
             place = "search" if knob in study.search else "rows"
             raise UserError(f"{where}: {place}.{knob} applies to no configuration")
 

@@ -25,6 +25,7 @@ KNOBS = "ablate.knobs"  # a trial's, as JSON: MLflow cannot set parameters as it
 COARSENESS = "ablate.coarseness"  # of a trial's literal steps, as JSON
 WARNING = "ablate.warning"  # of a study: what is wrong with its configurations
 REPEATS = "ablate.repeats"  # the trial with the same configuration and other seeds
+CONFIRMS = "ablate.confirms"  # the trial of the search that it measures again
 WORKED = "ablate.worked"  # time at which a process last opened the study
 PARENT = "mlflow.parentRunId"
 STATUS = {"complete": "FINISHED", "interrupted": "KILLED", "running": "RUNNING"}

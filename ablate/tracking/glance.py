@@ -20,7 +20,8 @@ RUNS = """
 SELECT e.name, r.run_uuid, r.status, t.key, t.value
 FROM runs r JOIN experiments e USING (experiment_id) JOIN tags t USING (run_uuid)
 WHERE r.lifecycle_stage = 'active' AND e.lifecycle_stage = 'active'
-AND t.key IN ('ablate.kind', 'ablate.study', 'ablate.trial', 'ablate.budget', 'ablate.worked')
+AND t.key IN ('ablate.kind', 'ablate.study', 'ablate.trial', 'ablate.budget', 'ablate.worked',
+              'ablate.confirms')
 """
 ENDED = ("FINISHED", "FAILED")
 """Statuses of trials that have ended; RUNNING and KILLED ones will be continued."""
@@ -37,6 +38,8 @@ def progress(workspace: Workspace) -> dict[str, str] | None:
     ended: dict[str, set[str]] = defaultdict(set)  # key of a study -> numbers of its trials
     studies: list[tuple[str, str, Tags]] = []  # (name, run, tags)
     for (name, run_id, status), tags in runs.items():
+        if "ablate.confirms" in tags:
+            continue
         if tags.get("ablate.kind") == "trial" and status in ENDED:
             ended[tags["ablate.study"]].add(tags["ablate.trial"])
         elif tags.get("ablate.kind") == "study":

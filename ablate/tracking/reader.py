@@ -15,12 +15,13 @@ from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.results import (
+    CONFIRMATION,
     IMPORTANCE,
+    LADDER,
     OLD_VOCABULARY,
     PROTOCOLS,
     VOCABULARY,
     Cell,
-    Importance,
     Objective,
     StudyResults,
     Trial,
@@ -32,6 +33,7 @@ from ablate.results import STUDY as STUDY_FILE
 from ablate.tracking.client import (
     BASELINE,
     COARSENESS,
+    CONFIRMS,
     DONE,
     KIND,
     KNOBS,
@@ -91,8 +93,10 @@ class Reader:
         spec = self._document(run_id, STUDY_FILE)
         protocols = self._document(run_id, PROTOCOLS)
         runs = list(runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'"))
+        again = {each.info.run_id for each in runs if CONFIRMS in each.data.tags}
         for each in runs:
-            _require_protocols(each, protocols)
+            if each.info.run_id not in again:  # these may have more samples
+                _require_protocols(each, protocols)
         return StudyResults(
             run_id=run_id,
             name=spec["name"],
@@ -105,15 +109,18 @@ class Reader:
             protocols=protocols,
             baselines=_baselines(run.data.metrics),
             tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
-            trials=_trials(runs),
-            importance=self._importance(run_id),
+            trials=_merged(_trials([run for run in runs if run.info.run_id not in again])),
+            importance=self._at_the_end(run_id, IMPORTANCE),
             vocabulary=self._vocabulary(run_id),
+            confirmations=_trials([run for run in runs if run.info.run_id in again]),
+            confirmation=self._at_the_end(run_id, CONFIRMATION),
+            ladder=self._at_the_end(run_id, LADDER),
         )
 
-    def _importance(self, run_id: str) -> Importance:
-        """The importance of a finished study's knobs; empty before that."""
+    def _at_the_end(self, run_id: str, name: str) -> dict[str, Any]:
+        """A document that a study has when it is finished; empty before that."""
         try:
-            return self._document(run_id, IMPORTANCE)
+            return self._document(run_id, name)
         except FileNotFoundError:
             return {}
 
@@ -169,11 +176,10 @@ def _trials(runs: list[Run]) -> list[Trial]:
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
         if number >= 0 and (number not in of_trials or state_of(run) in DONE):
             of_trials[number] = run
-    trials = [
+    return [
         _trial(run, list(cells.get(number, {}).values()))
         for number, run in sorted(of_trials.items())
     ]
-    return _merged(trials)
 
 
 def _merged(trials: list[Trial]) -> list[Trial]:

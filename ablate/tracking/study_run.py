@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ablate.tracking.client import (
     BASELINE,
+    CONFIRMS,
     DONE,
     KIND,
     KNOBS,
@@ -109,7 +110,10 @@ class StudyRun:
     def open_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
         """The id of a trial's new run."""
         tags = {**tags, TRIAL: str(number), KNOBS: json.dumps(dict(knobs))}
-        return self._create("trial", f"trial {number}", self.run_id, tags)
+        name = f"trial {number}"
+        if CONFIRMS in tags:
+            name += f" confirms trial {tags[CONFIRMS]}"
+        return self._create("trial", name, self.run_id, tags)
 
     def reopen_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
         """The id of the run of a trial that another worker began; a new run if it has none."""

@@ -126,6 +126,7 @@ class Tracker:
         reason: str | None = None,
         metrics: Mapping[str, float] | None = None,
         params: Knobs | None = None,
+        step: int = 0,
     ) -> None:
         """Write a run's last metrics, parameters and tags in one message, then its status."""
         tags = {} if state in STATUS else {STATE: state}
@@ -133,7 +134,7 @@ class Tracker:
             tags[REASON] = hide_secrets(reason)[:5000]
         with at_once(self.client):
             if metrics or params or tags:
-                self.log(run_id, metrics, params, tags)
+                self.log(run_id, metrics, params, tags, step)
             self.client.set_terminated(run_id, STATUS.get(state, "FAILED"))
 
 

@@ -211,6 +211,7 @@ def card_of(
         extractor=extractor_hash,
         licence=dataset.licence,
         note=dataset.note,
+        training_images=len(dataset.train.pixels),
         steps=steps,
         provenance=provenance,
     )

@@ -16,10 +16,9 @@ import matplotlib
 import torch
 
 from ablate.core.workspace import Workspace
-from ablate.diffusion.grids import annealing, relative_steps, uniform
-from ablate.diffusion.processes import GBM
 from ablate.experiment.cell import run_cell
 from ablate.experiment.showcase import setup_of_one
+from ablate.generate.coordinates import law_step
 from ablate.generate.settings import Settings
 from ablate.metrics.reference import measure
 
@@ -29,15 +28,6 @@ SAMPLES = 256
 
 Curve = list[tuple[float, float, float]]
 """(r, KID, its standard error)."""
-
-
-def law_step(chi: float, N: int = 1000) -> float:
-    """The law's r, 1/(2 - kappa²), averaged over log-levels of the paper's grid."""
-    process = GBM(0.8)
-    grid = uniform(process, N)
-    steps = relative_steps("law", annealing(process.time(grid), chi))
-    widths = (grid[:-2] / grid[1:-1]).log()  # of all levels but the last, which ends on 0
-    return float((steps[:-1] * widths).sum() / widths.sum())
 
 
 def settings(chi: float, r: float) -> Settings:

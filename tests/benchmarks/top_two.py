@@ -26,8 +26,9 @@ WALKED_ANEW = {"integrator", "order", "N", "levels", "cost", "grid", "delta"}
 
 
 def settings_of(trial: Trial) -> Settings:
-    """The configuration of a trial; r says what delta would say again."""
-    return Settings.model_validate({k: v for k, v in trial.params.items() if k != "delta"})
+    """The configuration of a trial; r says what delta and rho would say again."""
+    again = ("delta", "rho")
+    return Settings.model_validate({k: v for k, v in trial.params.items() if k not in again})
 
 
 def literal_of(settings: Settings) -> Settings:

@@ -18,6 +18,7 @@ from ablate.experiment.prepare import prepare
 from ablate.generate.draw import BATCH, STRIP_FRAMES, STRIP_ROWS, Drawing, draw
 from ablate.generate.settings import Settings
 from ablate.models import bundle as bundles
+from ablate.results import ERROR
 from ablate.samplers.noise import start_numbers
 from ablate.study.resolve import parse
 from tests.support.studies import TEXT, Workspace, make_root, setup_of
@@ -67,14 +68,15 @@ def test_a_diverged_cell_has_a_reason_and_no_distances(tiny_bundle: Path, tmp_pa
     assert result.metrics["nfe"] < wild.nfe
     tame = run_cell(setup, adls(), 0)
     assert tame.reason is None
-    assert set(tame.metrics) == {
+    assert {name for name in tame.metrics if not name.endswith(ERROR)} == {
         *("fid", "kid", "precision", "recall", "density", "coverage"),
         *("nfe", "samples", "seconds", "clamp_rate", "flip_rate", "diverged"),
         *(f"nn_{space}_{name}" for space in ("feature", "pixel") for name in NEIGHBOURS),
     }
 
 
-NEIGHBOURS = ("distance", "heldout", "closer", "authentic", "c_t", "suspects")
+PLAIN = ("distance", "heldout", "suspects", "searched")
+NEIGHBOURS = (*PLAIN, "closer", "authentic", "authentic_heldout", "c_t")
 
 
 def test_neighbours_are_those_of_the_training_images(tiny_bundle: Path, tmp_path: Path) -> None:
@@ -103,8 +105,26 @@ def test_without_the_dataset_neighbours_are_found_by_features(
     setup = setup_of(make_root(tmp_path, tiny_bundle))
     result = run_cell(setup, adls(), 0)
     assert set(result.neighbours) == {"feature"}
+    assert result.metrics["nn_feature_searched"] == 1  # a bundle of digits has all of them
     shown = setup.neighbourhood.panel(result.drawing.pixels, result.neighbours)
     assert shown.shape == (1, 8, 1, 8, 8)
+
+
+def test_a_part_of_the_training_images_gives_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the shipped bundle of Kuzushiji-MNIST carries, on a machine without the dataset."""
+    monkeypatch.setenv("ABLATE_DATA", str(tmp_path))
+    text = TEXT.format(method="grid", trials=4).replace("tiny.safetensors", "kmnist")
+    setup = prepare(
+        parse(text.replace("samples = 40", "samples = 8"), "t", "quick"), Workspace(tmp_path)
+    )
+    result = run_cell(setup, adls(levels=3), 0)
+    near = {name for name in result.metrics if name.startswith("nn_")}
+    assert near == {f"nn_feature_{name}" for name in PLAIN}
+    assert result.metrics["nn_feature_searched"] == 5000 / 8000
+    (space,) = setup.neighbourhood.spaces
+    assert space.protocol()["share searched"] == "0.625"
 
 
 def test_baselines_are_measured_like_trials(tiny_bundle: Path, tmp_path: Path) -> None:

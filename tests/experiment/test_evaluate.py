@@ -136,6 +136,10 @@ def test_a_file_against_a_dataset_as_json_and_in_mlflow(folder: Path, tmp_path: 
     assert shown["protocol"]["reference"] == "digits/test"
     suspects = shown["neighbours"]["pixel"]["suspects"]
     assert shown["neighbours"]["pixel"]["closer"]["interval"][1] > 0.9
+    assert shown["neighbours"]["pixel"]["c_t"] < -3
+    assert shown["neighbours"]["pixel"]["authentic"]["value"] == 0
+    assert shown["neighbours"]["pixel"]["authentic_heldout"]["value"] > 0.4
+    assert shown["neighbours"]["feature"]["searched"] == 1
     assert sorted(suspects) == list(range(50))  # they are training images
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("evaluations")

@@ -134,7 +134,14 @@ def test_an_invalid_configuration_fails_and_the_study_goes_on(
     assert "nothing to do" in again.stdout
 
 
+def _steps(root: Path, run_id: str) -> list[int]:
+    """The numbers of samples at which a cell's KID was recorded."""
+    history = MlflowClient(Workspace(root).tracking_uri).get_metric_history(run_id, "kid")
+    return sorted(metric.step for metric in history)
+
+
 def test_a_worse_trial_is_pruned(tiny_bundle: Path, tmp_path: Path) -> None:
+    """Of six trials with these starts, three are far better."""
     root = make_root(tmp_path, tiny_bundle, trials=6)
     setup = changed(root, STARTS, ("samples = 40", "samples = 256\nrungs = [64]"))
     watcher = Quiet()
@@ -147,12 +154,15 @@ def test_a_worse_trial_is_pruned(tiny_bundle: Path, tmp_path: Path) -> None:
         assert row["state"] == states[row["number"]]
         if row["state"] == "pruned":
             assert "worse than that of trial" in row["reason"]
-            assert "kid_n64" in row["metrics"]
-            assert row["metrics"]["samples"] < 256 or "kid" in row["metrics"]
+            assert "kid" in row["metrics"]
+            assert "kid" in row["intervals"]
+            assert "fid" not in row["metrics"] or row["metrics"]["samples"] == 256
         else:
             assert row["metrics"]["samples"] == 256
     first = record_of(Workspace(root)).trials[0]
-    assert "kid_n64" not in first.metrics  # nothing to hold it against
+    assert _steps(root, first.cells[0].run_id) == [256]  # nothing to hold it against
+    pruned = next(t for t in record_of(Workspace(root)).trials if t.state == "pruned")
+    assert _steps(root, pruned.cells[0].run_id)[0] == 64
 
 
 def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path) -> None:
@@ -169,11 +179,13 @@ def test_what_was_drawn_for_a_rung_is_kept(tiny_bundle: Path, tmp_path: Path) ->
         settings = setup.study.settings(next(setup.study.grid()))
         judge = no_reason if rungs else None
         found[name] = run_cell(setup, settings, 0, lambda: calls[name].append(1), judge)  # noqa: B023
-    assert len(calls["with"]) == len(calls["without"]) == 2 * 5
+    assert len(calls["with"]) == len(calls["without"]) == 4 * 5
     assert torch.equal(found["with"].drawing.pixels, found["without"].drawing.pixels)
     same = {k: v for k, v in found["with"].metrics.items() if k in found["without"].metrics}
     assert {**same, "seconds": 0} == {**found["without"].metrics, "seconds": 0}
-    assert "kid_n128" in found["with"].metrics
+    assert list(found["with"].rungs) == [128]
+    assert "kid" in found["with"].rungs[128]
+    assert "fid" not in found["with"].rungs[128]  # it depends on how many samples there are
 
 
 def test_a_rival_that_cannot_be_fetched_fails_no_trial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,8 @@ def test_the_record_has_baselines_protocols_and_intervals(finished: Path) -> Non
     for trial in record.trials:
         values = [cell.metrics["kid"] for cell in trial.cells]
         assert trial.metrics["kid"] == sum(values) / 2
-        # Student's t with one degree of freedom: 12.706 · |a - b| / 2
-        assert abs(trial.intervals["kid"] - 12.706 * abs(values[0] - values[1]) / 2) < 1e-12
+        errors = [cell.metrics["kid.error"] for cell in trial.cells]
+        assert trial.intervals["kid"] == pytest.approx(1.959964 * math.hypot(*errors) / 2)
     assert Reader(Workspace(finished)).latest("tiny", "full") is None
 
 

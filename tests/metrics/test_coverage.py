@@ -66,3 +66,20 @@ def test_each_error_is_over_the_set_that_the_mean_is_over() -> None:
     found = features_to_coverage(normal((30, 5), 14), normal((41, 5), 15), 3).measured()
     assert [len(found[name].samples) for name in ("precision", "density")] == [30, 30]
     assert [len(found[name].reference) for name in ("recall", "coverage")] == [41, 41]
+
+
+@pytest.mark.parametrize(("metric", "slack"), [("coverage", 1.25), ("recall", 2.0)])
+def test_the_error_over_samples_is_the_spread_over_sets_of_samples(
+    metric: str, slack: float
+) -> None:
+    """200 sets against the same real images: their spread is known to 5 %, and the mean of the
+    errors is within 25 % of it for coverage. Recall leaves out that balls grow, which makes its
+    error too large, never too small."""
+    real = normal((150, 4), 6)
+    found = [
+        features_to_coverage(normal((60, 4), 100 + i), real, 5).measured()[metric]
+        for i in range(200)
+    ]
+    spread = torch.tensor([each.value for each in found]).std()
+    error = torch.tensor([each.sampling_error for each in found]).square().mean().sqrt()
+    assert 1 / 1.25 < error / spread < slack

@@ -50,7 +50,7 @@ def test_the_page_says_what_matters(report: Path) -> None:
     html = (report / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     for phrase in (
         "Which start and which sampler",
-        "cannot be distinguished at this number of seeds",
+        "configurations cannot be told apart by their intervals",
         "15 of 20 planned trials complete",
         "annealing: the factor on the noise coefficient",
         'forward-data <span class="leak">leaks data</span>',
@@ -81,9 +81,9 @@ def test_a_study_without_complete_trials_still_has_a_report(tmp_path: Path) -> N
 
 def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     results = study(seeds=1)
-    assert "KID 0.0119 (one seed: no interval)" in answer.answer(results)[0]
-    assert "may or may not be behind (one seed: no interval)" in answer.answer(results)[2]
+    assert "KID 0.0119 (no interval)" in answer.answer(results)[0]
+    assert "may or may not be behind (no interval)" in answer.answer(results)[2]
     html = render.write(results, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
-    assert "One seed: no interval." in html
+    assert "No interval." in html
     assert "±" not in html
     assert "kid_half_width" not in (tmp_path / "r/tables/trials.csv").read_text()

@@ -58,6 +58,7 @@ def test_a_section_is_one_record(toy_section: sections.Section, tmp_path: Path) 
 def test_sections_of_others_come_before_the_last_of_ours(toy_section: sections.Section) -> None:
     titles = [each.title for each in sections.built(study(), sections.Context(no_pictures))]
     assert titles == [
+        "What each step does",
         "The best configurations",
         "What each knob does",
         "What it costs",

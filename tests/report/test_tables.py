@@ -6,7 +6,7 @@ import pytest
 
 from ablate.report import knobs, tables
 from ablate.report.names import Estimate
-from ablate.results import StudyResults
+from ablate.results import Objective, StudyResults
 from tests.report.reading import all_tables, column
 from tests.support.records import HALF
 
@@ -64,12 +64,24 @@ def test_troubles_are_named_with_their_reason_and_running_trials_are_none(
     assert "3.1 % of the pixels" in str(column(table, "reason")[0])
 
 
-def test_neighbours_have_a_table_of_their_own(results: StudyResults) -> None:
-    assert "neighbours" not in all_tables(results)
-    trials = [t._replace(metrics={**t.metrics, "nn_feature_c_t": -0.4}) for t in results.trials]
-    shown = all_tables(results._replace(trials=trials))
-    assert "NN feature C_T" in [column.label for column in shown["neighbours"].header]
-    assert "NN feature C_T" not in [column.label for column in shown["measures"].header]
+def test_diversity_stands_beside_kid_also_of_real_images(results: StudyResults) -> None:
+    """Recall and coverage are columns of the ranking, and the baselines have them, too."""
+    more = {"recall": 0.5, "coverage": 0.6, "precision": 0.98}
+    trials = [t._replace(metrics={**t.metrics, **more}) for t in results.trials]
+    real = {"recall": 0.92, "coverage": 0.95, "precision": 0.9, "recall.interval": 0.02}
+    named = {name: {**found, **real} for name, found in results.baselines.items()}
+    measured = results._replace(trials=trials, baselines=named)
+    table = tables.best(measured)
+    keys = [c.key for c in table.header]
+    assert keys[-5:] == ["kid", "recall", "coverage", "nfe", "seconds"]
+    assert column(table, "recall") == [Estimate(0.5)] * 10
+    held_out = ("held-out images", Estimate(0.0008), Estimate(0.92, 0.02), Estimate(0.95))
+    assert table.apart[0] == (*held_out, None, None)
+    others = tables.measures(measured)
+    assert "precision" in [c.key for c in others.header]
+    assert Estimate(0.9) in others.apart[0]
+    goal = [Objective("nfe", "minimize")]
+    assert "recall" not in [c.key for c in tables.best(measured._replace(objectives=goal)).header]
 
 
 def test_what_breaks_a_constraint_is_not_ranked_and_says_so(results: StudyResults) -> None:

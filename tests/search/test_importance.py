@@ -8,6 +8,7 @@ from pathlib import Path
 from ablate.results import Value
 from ablate.search import Entry, importance, propose
 from ablate.study.definition import Study
+from ablate.study.file import objective
 from ablate.study.resolve import parse
 from tests.search.test_search import WIDE, opened, proposed, study
 
@@ -94,6 +95,17 @@ def test_importance_counts_pruned_trials(tmp_path: Path) -> None:
     assert [len(entry.values) for entry in entries] == [1] * 39 + [0]
     for shares in importance(spec, entries)["kid"].values():
         assert max(shares, key=lambda knob: shares[knob]) == "r"
+
+
+def test_importance_does_not_mix_fid_at_different_numbers_of_samples(tmp_path: Path) -> None:
+    """FID falls with the number of samples: a pruned trial's stands for its few samples."""
+    fid = of_adls().model_copy(update={"objectives": (objective("fid"),)})
+    rows = [propose(fid, n, []).params for n in range(20)]
+    few = [Entry(n, row, "pruned", (100.0,)) for n, row in enumerate(rows)]
+    assert importance(fid, few) == {}
+    done = [entry._replace(state="complete", values=(float(entry.params["r"]),)) for entry in few]
+    assert importance(fid, [*done, *few]) == importance(fid, done)
+    assert importance(of_adls(), few[:1] + done[1:]) != importance(of_adls(), done[1:])
 
 
 def entries_of(

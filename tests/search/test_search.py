@@ -18,7 +18,7 @@ from ablate.study.domain import Domain
 from ablate.study.resolve import parse
 from tests.support.studies import copy_of_search
 
-METHODS = ["grid", "random", "tpe", "qmc", "cmaes", "gp"]
+METHODS = ["grid", "random", "tpe", "law", "qmc", "cmaes", "gp"]
 
 
 every_method = pytest.mark.parametrize("method", METHODS)

@@ -52,6 +52,7 @@ question = "Does it run?"
 bundle = "tiny.safetensors"
 method = "{method}"
 seeds = [0, 1]
+confirm = false
 [fixed]
 sampler = "adls"
 sigma = 0.8

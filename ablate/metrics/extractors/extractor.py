@@ -34,19 +34,21 @@ class Extractor(NamedTuple):
     resize: str = "none"  # how images are resized to the network's size
     prepare: Callable[[Tensor], Tensor] = normalised  # uint8 -> the network's input
     batch: int = 256
+    device: str = "cpu"  # where the network is
 
 
 @torch.no_grad()
 def extract(
     extractor: Extractor, pixels: Tensor, progress: Callable[[int], None] = lambda images: None
 ) -> Tensor:
-    """uint8 images, [N, C, H, W] -> features, [N, f], float32.
+    """uint8 images, [N, C, H, W] -> features, [N, f], float32, on the CPU.
 
     progress: called with the number of images of each batch.
     """
     features = []
     for part in pixels.split(extractor.batch):
-        features.append(extractor.net.features(extractor.prepare(part)))
+        images = extractor.prepare(part.to(extractor.device))
+        features.append(extractor.net.features(images).cpu())
         progress(len(part))
     return torch.cat(features)
 

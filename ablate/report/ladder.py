@@ -1,0 +1,227 @@
+"""StudyResults -> what each step of an ablation ladder does: tables and a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ablate.core.quantiles import Z95
+from ablate.report.blocks import (
+    Block,
+    Column,
+    Details,
+    Figure,
+    Paragraph,
+    Row,
+    Table,
+    numbers,
+    words,
+)
+from ablate.report.columns import metric_columns
+from ablate.report.figures import baselines
+from ablate.report.names import (
+    Estimate,
+    Item,
+    better,
+    estimate,
+    in_order,
+    knob_name,
+    metric_label,
+    metric_name,
+    shown,
+    text,
+)
+from ablate.report.ranking import contenders
+from ablate.report.shapes import Axis, Dot, Ladder
+from ablate.results import INTERVAL, StudyResults, Trial
+
+DIVERSITY = ("recall", "coverage")
+"""Metrics that stand beside the first one: a step may trade diversity for fidelity."""
+
+
+def blocks(results: StudyResults) -> list[Block]:
+    """The ladder of a study that has one: its figure, its tables, and what has no result."""
+    if not results.ladder:
+        return []
+    first, *others = results.ladder["metrics"]
+    made: list[Block] = [*_figure(results, first), cumulative(results, first)]
+    made.append(by_step(results, first))
+    for metric in others:
+        name = metric_label(results, metric)
+        made.append(Details(f"The ladder by {name}", cumulative(results, metric, f"_{metric}")))
+        made.append(
+            Details(f"The effect of each step on {name}", by_step(results, metric, f"_{metric}"))
+        )
+    if left_out := results.ladder["left_out"]:
+        named = (f"{each['configuration']} ({each['reason']})" for each in left_out)
+        made.append(Paragraph(f"Without a result: {'; '.join(named)}."))
+    return made
+
+
+def sentences(results: StudyResults) -> list[str]:
+    """What the ladder says, for the answer: from where to where, and by which step most of it."""
+    rungs = results.ladder["cumulative"] if results.ladder else []
+    ends = [_trial(results, rung["trial"]) for rung in (rungs[:1] + rungs[-1:])]
+    changed = [rung for rung in rungs if rung["change"] is not None]
+    if not changed or None in ends:
+        return []
+    metric = results.ladder["metrics"][0]
+    base, top = (text(estimate(trial, metric)) for trial in ends if trial)
+    most = max(changed, key=lambda rung: abs(rung["change"][metric]["value"]))
+    return [
+        f"From the base to the last step of the ladder {metric_name(results, metric)} goes from "
+        f"{base} ({_cost(rungs[0])}) to {top} ({_cost(rungs[-1])}).",
+        f"The step that changes it most is {most['name']}: by "
+        f"{text(_effect(most['change'], metric))}.",
+    ]
+
+
+def cumulative(results: StudyResults, metric: str, ending: str = "") -> Table:
+    """A row for the base and for each further step, with what the step changed and its cost."""
+    rungs, also = results.ladder["cumulative"], _also(results)
+    stands_for = any(rung["literal_nfe"] != rung["nfe"] for rung in rungs)
+    name = metric_name(results, metric)
+    header = [words("step"), numbers("trial")]
+    header += [*metric_columns(results, [metric]), numbers("change", f"change of {name}")]
+    header += [*metric_columns(results, also), numbers("nfe", "NFE")]
+    header += [numbers("literal_nfe", "literal NFE")] * stands_for + [numbers("seconds")]
+    header.append(words("changes", "what changes"))
+    rows: list[Row] = []
+    for rung in rungs:
+        trial = _trial(results, rung["trial"])
+        measured = (trial and estimate(trial, metric), _effect(rung["change"], metric))
+        others = (trial and estimate(trial, each) for each in also)
+        costs = (rung["nfe"], *([rung["literal_nfe"]] * stands_for))
+        last = (trial and estimate(trial, "seconds"), _changes(results, rung["changes"]))
+        head = (_step_name(rung, rungs), rung["trial"])
+        rows.append((*head, *measured, *others, *costs, *last))
+    caption = (
+        f"The ladder: each row takes one more step. Change: {name} of this row less that of the "
+        "row above, over pairs of images from the same noise, with its 95 % interval. NFE: network "
+        "evaluations a sample" + "; literal: of the run that they stand for" * stands_for + ". "
+        "Baselines are set apart."
+    )
+    return Table(f"ladder{ending}", caption, header, rows, _apart(results, metric, header))
+
+
+def by_step(results: StudyResults, metric: str, ending: str = "") -> Table:
+    """A row for each step: alone, beside all others, and how these two effects differ."""
+    name = metric_name(results, metric)
+    header = [words("step"), numbers("add_one", "added to the base")]
+    header += [numbers("leave_one_out", "beside all others"), numbers("interaction")]
+    header.append(words("reading"))
+    rows: list[Row] = [
+        (
+            step["name"],
+            *(_effect(step[key], metric) for key in ("add_one", "leave_one_out", "interaction")),
+            _reading(results, step, metric),
+        )
+        for step in results.ladder["steps"]
+    ]
+    caption = (
+        f"What each step does to {name}, with the step less without it: added to the base alone, "
+        "and beside all other steps (the top less the top without it). Interaction: the second "
+        "effect less the first. All with paired 95 % intervals; of intervals around a true zero, "
+        "one in twenty excludes it."
+    )
+    return Table(f"ladder_steps{ending}", caption, header, rows)
+
+
+def _reading(results: StudyResults, step: dict[str, Any], metric: str) -> str | None:
+    """What the interaction of a step says, in words."""
+    if step["leave_one_out_is_top"]:
+        return "not in use once all steps are taken"
+    if step["add_one_is_base"]:
+        return "no meaning without the steps before it"
+    if step["interaction"] is None:
+        return None
+    found = step["interaction"][metric]
+    if not found["excludes_zero"]:
+        return "no interaction shown"
+    signs = {o.metric: o.sign for o in results.objectives}
+    less = signs.get(metric, 1) * found["value"] > 0
+    return f"does {'less' if less else 'more'} good beside the others"
+
+
+def _step_name(rung: dict[str, Any], rungs: list[dict[str, Any]]) -> str:
+    return str(rung["name"]) if rung is rungs[0] else f"+ {rung['name']}"
+
+
+def _changes(results: StudyResults, knobs: dict[str, Any]) -> str:
+    """r = law, n = 2: knobs with the values that they get."""
+    named = (f"{knob_name(k)} = {text(shown(results, knobs[k]))}" for k in in_order(set(knobs)))
+    return ", ".join(named)
+
+
+def _trial(results: StudyResults, number: int | None) -> Trial | None:
+    return next((trial for trial in results.trials if trial.number == number), None)
+
+
+def _effect(effect: dict[str, Any] | None, metric: str) -> Estimate | None:
+    """A change with the half-width of its 95 % interval; None if there is none."""
+    if effect is None:
+        return None
+    return Estimate(effect[metric]["value"], Z95 * effect[metric]["error"])
+
+
+def _also(results: StudyResults) -> list[str]:
+    """Metrics of diversity that the trials have."""
+    return [m for m in DIVERSITY if any(m in trial.metrics for trial in results.trials)]
+
+
+def _apart(results: StudyResults, metric: str, header: list[Column]) -> list[Row]:
+    """The baselines, below the columns of the metrics that they have."""
+    keys = [column.key for column in header]
+    shown_keys = keys[keys.index(metric) :]
+    rows: list[Row] = []
+    for label, measured in results.baselines.items():
+        items: list[Item] = [
+            Estimate(measured[key], measured.get(key + INTERVAL)) if key in measured else None
+            for key in shown_keys
+        ]
+        if any(item is not None for item in items):
+            rows.append((label, *items))
+    return rows
+
+
+def climb(results: StudyResults, metric: str) -> Ladder | None:
+    """The metric after each step, from the base down; None if no trial has a result."""
+    rungs = results.ladder["cumulative"]
+    numbers_of = {rung["trial"] for rung in rungs}
+    best = next((t.number for t in contenders(results) if t.number in numbers_of), None)
+    dots: list[Dot] = []
+    for rung in rungs:
+        trial = _trial(results, rung["trial"])
+        value = trial and estimate(trial, metric)
+        if trial is None or value is None:
+            continue
+        label = f"{_step_name(rung, rungs)}  ({_cost(rung)})"
+        marks = trial.number == best, results.leaks(trial)
+        dots.append(Dot(trial.number, label, float(len(dots)), value, *marks))
+    if not dots:
+        return None
+    log = all(dot.y.value > 0 for dot in dots)
+    goals = [o for o in results.objectives if o.metric == metric]
+    which = f" ({better(goals[0])})" if goals else ""
+    near, far = baselines(results, dots, log) if goals == results.objectives[:1] else ([], [])
+    return Ladder(Axis(metric_label(results, metric) + which, log), dots, near, far, joined=True)
+
+
+def _cost(rung: dict[str, Any]) -> str:
+    """20 NFE; 20 NFE for 6,019: what it costs, and what that stands for."""
+    nfe, literal = int(rung["nfe"]), int(rung["literal_nfe"])
+    return f"{nfe:,} NFE" + f" for {literal:,}" * (literal != nfe)
+
+
+def _figure(results: StudyResults, metric: str) -> list[Figure]:
+    data = climb(results, metric)
+    if data is None:
+        return []
+    stands_for = " In brackets: network evaluations a sample"
+    if any(" for " in dot.label for dot in data.dots):
+        stands_for += ", and those of the literal run that they stand for"
+    caption = (
+        f"{metric_name(results, metric)} after each step of the ladder, from the base down"
+        f"{', on a logarithmic scale' if data.axis.log else ''}; bars: 95 % intervals; ringed: the "
+        f"best of these; dashed: baselines.{stands_for}."
+    )
+    return [Figure("ladder", caption, data)]

@@ -1,0 +1,204 @@
+"""The section of an ablation ladder, on a document whose every number can be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate.report import ladder, render, sections
+from ablate.report.blocks import Paragraph, figures_in, tables_in
+from ablate.report.names import Estimate
+from ablate.results import StudyResults
+from tests.report.reading import column
+from tests.support.records import HALF, no_pictures, study
+
+Z95 = 1.959964
+
+
+def effect(value: float, error: float) -> dict[str, dict[str, Any]]:
+    """An effect on KID; FID, 10 + 1000 KID, has 1000 times as much."""
+    return {
+        metric: {
+            "value": scale * value,
+            "error": scale * error,
+            "low": scale * (value - Z95 * error),
+            "high": scale * (value + Z95 * error),
+            "excludes_zero": abs(value) > Z95 * error,
+        }
+        for metric, scale in (("kid", 1), ("fid", 1000))
+    }
+
+
+def rung(name: str, trial: int | None, nfe: int, literal: int, **changes: Any) -> dict[str, Any]:
+    made = {"name": name, "changes": changes, "trial": trial, "change": None}
+    return made | {"nfe": nfe, "literal_nfe": literal}
+
+
+DOCUMENT: dict[str, Any] = {
+    "metrics": ["kid", "fid"],
+    "cumulative": [
+        rung("base", 0, 20, 999, sampler="adls", init="class-average", chi=0.995, r=0.57),
+        rung("better start", 1, 20, 999, init="class-gaussian") | {"change": effect(-0.0125, 1e-3)},
+        rung("consistent drift", 3, 20, 999, sampler="adls-consistent")
+        | {"change": effect(-0.0063, 5e-4)},
+        rung("flow", 13, 37, 37, sampler="pf-heun") | {"change": effect(-0.0003, 5e-4)},
+    ],
+    "steps": [
+        {
+            "name": "better start",
+            "add_one": effect(-0.0125, 1e-3),
+            "add_one_is_base": False,
+            "leave_one_out": effect(-0.0025, 5e-4),
+            "leave_one_out_is_top": False,
+            "interaction": effect(0.01, 1e-3),
+        },
+        {
+            "name": "consistent drift",
+            "add_one": effect(-0.007, 5e-4),
+            "add_one_is_base": False,
+            "leave_one_out": effect(0.0, 0.0),
+            "leave_one_out_is_top": True,
+            "interaction": effect(0.007, 5e-4),
+        },
+        {
+            "name": "flow",
+            "add_one": effect(-0.0005, 5e-4),
+            "add_one_is_base": False,
+            "leave_one_out": effect(-0.0003, 5e-4),
+            "leave_one_out_is_top": False,
+            "interaction": effect(0.0002, 5e-4),
+        },
+    ],
+    "left_out": [{"configuration": "the base and step 'flow' alone", "reason": "diverged"}],
+}
+
+
+@pytest.fixture
+def climbed() -> StudyResults:
+    return study()._replace(ladder=DOCUMENT)
+
+
+def test_the_cumulative_ladder_has_changes_and_costs(climbed: StudyResults) -> None:
+    table = ladder.cumulative(climbed, "kid")
+    assert [c.label for c in table.header] == [
+        *("step", "trial", "KID ↓", "change of KID"),
+        *("NFE", "literal NFE", "seconds", "what changes"),
+    ]
+    assert column(table, "step") == ["base", "+ better start", "+ consistent drift", "+ flow"]
+    assert (
+        column(table, "changes")[0] == "sampler = adls, init = class-average, χ = 0.995, r = 0.57"
+    )
+    assert column(table, "kid")[1] == pytest.approx((0.0185, HALF * 0.0003))
+    assert column(table, "change")[0] is None
+    assert column(table, "change")[1] == pytest.approx((-0.0125, Z95 * 1e-3))
+    assert column(table, "nfe") == [20, 20, 20, 37]
+    assert column(table, "literal_nfe") == [999, 999, 999, 37]
+    assert isinstance(column(table, "seconds")[0], Estimate)
+    assert table.apart[0] == ("held-out images", Estimate(0.0008), *[None] * 5)
+
+
+def test_a_literal_ladder_has_one_column_of_evaluations(climbed: StudyResults) -> None:
+    rungs = [each | {"literal_nfe": each["nfe"]} for each in DOCUMENT["cumulative"]]
+    literal = climbed._replace(ladder=DOCUMENT | {"cumulative": rungs})
+    assert "literal_nfe" not in [c.key for c in ladder.cumulative(literal, "kid").header]
+    data = ladder.climb(literal, "kid")
+    assert data is not None
+    assert data.dots[0].label == "base  (20 NFE)"
+
+
+def test_diversity_stands_beside_fidelity(climbed: StudyResults) -> None:
+    trials = [t._replace(metrics=t.metrics | {"recall": 0.9}) for t in climbed.trials]
+    table = ladder.cumulative(climbed._replace(trials=trials), "kid")
+    assert column(table, "recall") == [Estimate(0.9)] * 4
+    assert "coverage" not in [c.key for c in table.header]
+
+
+def test_steps_are_read_by_their_interactions(climbed: StudyResults) -> None:
+    table = ladder.by_step(climbed, "kid")
+    assert column(table, "add_one")[0] == pytest.approx((-0.0125, Z95 * 1e-3))
+    assert column(table, "leave_one_out")[1] == Estimate(0.0, 0.0)
+    assert column(table, "reading") == [
+        "does less good beside the others",
+        "not in use once all steps are taken",
+        "no interaction shown",
+    ]
+
+
+def test_where_more_is_better_an_interaction_reads_the_other_way(climbed: StudyResults) -> None:
+    (goal,) = climbed.objectives
+    upwards = climbed._replace(objectives=[type(goal)("kid", "maximize")])
+    assert (
+        column(ladder.by_step(upwards, "kid"), "reading")[0] == "does more good beside the others"
+    )
+
+
+def test_the_figure_goes_down_the_steps_on_a_log_scale(climbed: StudyResults) -> None:
+    data = ladder.climb(climbed, "kid")
+    assert data is not None
+    assert data.joined
+    assert data.axis == ("KID (lower is better)", True)
+    assert [dot.label for dot in data.dots][:2] == [
+        "base  (20 NFE for 999)",
+        "+ better start  (20 NFE for 999)",
+    ]
+    assert [dot.x for dot in data.dots] == [0, 1, 2, 3]
+    assert [dot.trial for dot in data.dots if dot.best] == [13]
+    trials = [t._replace(metrics=t.metrics | {"kid": -0.001}) for t in climbed.trials]
+    below = ladder.climb(climbed._replace(trials=trials), "kid")
+    assert below is not None
+    assert not below.axis.log
+
+
+def test_a_rung_without_a_result_is_a_gap(climbed: StudyResults) -> None:
+    rungs = [dict(each) for each in DOCUMENT["cumulative"]]
+    rungs[1] |= {"trial": None, "change": None}
+    rungs[2] |= {"change": None}
+    steps = [each | {"interaction": None, "add_one": None} for each in DOCUMENT["steps"]]
+    gap = climbed._replace(ladder=DOCUMENT | {"cumulative": rungs, "steps": steps})
+    table = ladder.cumulative(gap, "kid")
+    assert column(table, "kid")[1] is column(table, "change")[1] is None
+    assert column(ladder.by_step(gap, "kid"), "reading")[0] is None
+    data = ladder.climb(gap, "kid")
+    assert data is not None
+    assert [(dot.trial, dot.x) for dot in data.dots] == [(0, 0), (3, 1), (13, 2)]
+    (said,) = (each for each in ladder.blocks(gap) if isinstance(each, Paragraph))
+    assert said.text == "Without a result: the base and step 'flow' alone (diverged)."
+
+
+def test_a_ladder_without_any_result_is_no_figure(climbed: StudyResults) -> None:
+    rungs = [each | {"trial": None, "change": None} for each in DOCUMENT["cumulative"]]
+    none = climbed._replace(ladder=DOCUMENT | {"cumulative": rungs})
+    assert ladder.climb(none, "kid") is None
+    assert figures_in(ladder.blocks(none)) == []
+    assert ladder.sentences(none) == []
+
+
+def test_the_answer_says_from_where_to_where(climbed: StudyResults) -> None:
+    first, second = ladder.sentences(climbed)
+    assert first == (
+        "From the base to the last step of the ladder KID goes from 0.03100 ± 0.00099 (20 NFE for"
+        " 999) to 0.01190 ± 0.00099 (37 NFE)."
+    )
+    assert second == "The step that changes it most is better start: by −0.0125 ± 0.0020."
+    assert ladder.sentences(study()) == []
+
+
+def test_the_report_of_a_ladder(climbed: StudyResults, tmp_path: Path) -> None:
+    """Its section comes first and stands for what knobs do; FID's tables are written, too."""
+    page = render.write(climbed, no_pictures, tmp_path / "r")
+    html = page.read_text(encoding="utf-8")
+    assert html.index("<h2>What each step does</h2>") < html.index("<h2>The best configurations")
+    assert "What each knob does" not in html
+    written = {path.name for path in (tmp_path / "r").rglob("*") if path.is_file()}
+    assert {"ladder.csv", "ladder_steps.tex", "ladder_fid.csv", "ladder_steps_fid.csv"} <= written
+    assert {"ladder.png", "ladder.svg"} <= written
+
+
+def test_other_studies_have_no_such_section() -> None:
+    built = sections.built(study(), sections.Context(no_pictures))
+    (section,) = (each for each in built if each.title == "What each step does")
+    assert section.blocks == []
+    names = [table.name for each in built for table in tables_in(each.blocks)]
+    assert not any(name.startswith("ladder") for name in names)
