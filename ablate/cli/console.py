@@ -29,6 +29,7 @@ def plural(count: int, noun: str) -> str:
 
 def trial_rows(record: StudyResults) -> list[dict[str, object]]:
     """The trials as plain objects: what `ablate results --json` prints."""
+    confirmed = {row["trial"]: row for row in record.confirmation.get("trials", [])}
     return [
         {
             "number": trial.number,
@@ -41,6 +42,7 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
             "reason": trial.reason,
             "noise_ratio": trial.coarseness.ratio if trial.coarseness else None,
             "too_coarse": trial.too_coarse,
+            "confirmed": confirmed.get(trial.number),  # its value on fresh seeds, if measured
         }
         for trial in record.trials
     ]

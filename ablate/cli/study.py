@@ -187,7 +187,8 @@ def _summarise(workspace: Workspace, spec: Study, outcome: Outcome) -> None:
         console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
     record = find_results(workspace, spec.name, spec.budget)
     print_answer(record)
-    failed = [(str(t.number), t.reason or "") for t in record.trials if t.state == "failed"]
+    ran = [*record.trials, *record.confirmations]
+    failed = [(str(t.number), t.reason or "") for t in ran if t.state == "failed"]
     again = f"{spec.name} --budget {spec.budget}"
     console.print(
         f"next: ablate results {again}, ablate report {again}, ablate ui", highlight=False

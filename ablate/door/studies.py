@@ -23,8 +23,17 @@ class StudyHandle:
 
     @property
     def best(self) -> Trial | None:
-        """The best complete trial by the first objective; None if there is none yet."""
+        """The best complete trial of the search, by the first objective; None if there is none
+        yet."""
         return next(iter(self.results.ranked()), None)
+
+    @property
+    def confirmed(self) -> Trial | None:
+        """The best configuration as fresh seeds measured it, which is what to report; None if
+        nothing was confirmed."""
+        from ablate.report.confirmed import confirmed_trial
+
+        return confirmed_trial(self.results)
 
     def table(self) -> pd.DataFrame:
         """A row a trial: its state, knobs and metrics, and half-widths of 95 % intervals."""
@@ -57,7 +66,10 @@ class StudyHandle:
         if self.best is None:
             return head
         metric = self.results.objectives[0].metric
-        return f"{head}, best {metric} {self.best.metrics[metric]:.4g} (trial {self.best.number})"
+        best = f"{head}, best {metric} {self.best.metrics[metric]:.4g} (trial {self.best.number})"
+        if (again := self.confirmed) is None:
+            return best
+        return f"{best}, confirmed {metric} {again.metrics[metric]:.4g} (trial {again.number})"
 
     def _repr_html_(self) -> str:
         table: Any = self.table()

@@ -19,6 +19,7 @@ from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import firsts
 from ablate.metrics.estimate import Measured, paired_difference, pooled
 from ablate.metrics.reference import measure
+from ablate.metrics.registry import METRICS
 from ablate.search import Entry, searched
 from ablate.study.definition import Study
 
@@ -28,19 +29,30 @@ Features = Callable[[int, int], Tensor]
 
 def planned(study: Study) -> int:
     """The most confirmations that a study can have."""
-    return _top(study) + len(study.confirm.named)
+    return _top(study) + len(_named(study)) if _measured(study) else 0
+
+
+def _measured(study: Study) -> bool:
+    """Whether the first objective is measured on images: of a cost there is nothing to confirm."""
+    return METRICS[study.objectives[0].metric].measure is not None
 
 
 def _top(study: Study) -> int:
     return min(study.confirm.top, study.trials // 4)
 
 
+def _named(study: Study) -> dict[str, int]:
+    """What the best are compared with -> its place, as far as the study has so many trials."""
+    return {name: at for name, at in study.confirm.named.items() if at < study.trials}
+
+
 def to_confirm(study: Study, entries: Sequence[Entry]) -> list[Entry]:
     """The trials whose configurations are measured again, once the search has ended."""
     own = searched(entries)
-    if len(own) < study.trials or any(entry.running for entry in own):
+    unfinished = len(own) < study.trials or any(entry.running for entry in own)
+    if unfinished or not _measured(study):
         return []
-    compared = [own[place] for place in study.confirm.named.values()]
+    compared = [own[place] for place in _named(study).values()]
     drawn = [entry for entry in compared if entry.state in ("complete", "pruned")]
     chosen = {entry.number: entry for entry in (*best_few(study, own), *drawn)}
     return list(chosen.values())
@@ -51,7 +63,7 @@ def best_few(study: Study, own: Sequence[Entry]) -> list[Entry]:
     the best by the first of them among all that no other beats."""
     done = [
         entry
-        for entry in firsts(own)
+        for entry in firsts(study, own)
         if entry.state == "complete" and entry.feasible and not _leaks(study, entry)
     ]
     signs = [objective.sign for objective in study.objectives]
@@ -94,6 +106,7 @@ class Again(NamedTuple):
     again: int  # the trial that did so
     name: str | None  # what the others are compared with it as
     measured: Measured
+    feasible: bool  # within all constraints on the fresh seeds, too
 
 
 def confirmation_document(
@@ -106,11 +119,12 @@ def confirmation_document(
     if not rows:
         return None
     top = {entry.number for entry in best_few(study, searched(entries))}
+    top &= {row.entry.number for row in rows if row.feasible}
     best = sorted((row for row in rows if row.entry.number in top), key=lambda r: _cost(r, sign))
     pairs = compare(list(combinations(best, 2)), sign)
-    for other in (row for row in rows if row.name is not None):
-        against = [(row, other) for row in best if row is not other]
-        pairs += compare(against, sign)
+    for other in rows:
+        if other.name is not None and other.entry.number not in top:
+            pairs += compare([(row, other) for row in best], sign)
     return {
         "metric": metric,
         "samples": study.confirm.samples,
@@ -126,7 +140,7 @@ def _cost(row: Again, sign: int) -> float:
 
 def _rows(setup: Setup, entries: Sequence[Entry], features: Features) -> list[Again]:
     study, own = setup.study, searched(entries)
-    names = {own[place].number: name for name, place in study.confirm.named.items()}
+    names = {own[at].number: name for name, at in _named(study).items() if at < len(own)}
     wanted = {entry.number: entry for entry in to_confirm(study, entries)}
     metric, rows = study.objectives[0].metric, []
     for entry in entries:
@@ -138,21 +152,23 @@ def _rows(setup: Setup, entries: Sequence[Entry], features: Features) -> list[Ag
                 ]
             )
             original = wanted[entry.confirms]
-            rows.append(Again(original, entry.number, names.get(original.number), measured))
+            name = names.get(original.number)
+            rows.append(Again(original, entry.number, name, measured, entry.feasible))
     return rows
 
 
 def _row(row: Again, top: bool, sign: int) -> dict[str, Any]:
-    value = row.measured.value
+    value, before = row.measured.value, row.entry.values
     return {
         "trial": row.entry.number,
         "again": row.again,
         "name": row.name,
         "top": top,
-        "searched": row.entry.values[0],
+        "feasible": row.feasible,
+        "searched": before[0] if before else None,  # None if it diverged or was pruned
         "confirmed": value,
         "error": row.measured.sampling_error,
-        "optimism": sign * (value - row.entry.values[0]),
+        "optimism": sign * (value - before[0]) if before else None,
     }
 
 

@@ -51,12 +51,13 @@ class Field(NamedTuple):
     bar: float | None  # value of the last of the TOP best; None while there are fewer
 
 
-def spared(study: Study, number: int, pruned: int, finished: int) -> bool:
+def spared(study: Study, place: int, pruned: int, finished: int) -> bool:
     """Whether a trial is run to its end, whatever its samples are like.
 
-    pruned, finished: trials so far that were pruned, and that are not running any more.
+    place: how many trials of the search were proposed before it; pruned, finished: trials so far
+    that were pruned, and that are not running any more.
     """
-    digest = hashlib.blake2b(f"spare/{study.seed}/{number}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"spare/{study.seed}/{place}".encode(), digest_size=8).digest()
     chosen = int.from_bytes(digest, "big") % ONE_IN == 0
     return chosen or pruned + 1 > MOST_PRUNED * (finished + 1)
 
@@ -120,7 +121,10 @@ def verdict(
     assert objective is not None
     own, best = _pair(mine, theirs, objective.metric, reference)
     gap = paired_difference(own, best)
-    among_the_best = field.bar is None or objective.sign * (own.value - field.bar) <= 0
+    among_the_best = field.bar is None or (
+        METRICS[objective.metric].steady  # else fewer samples have other values
+        and objective.sign * (own.value - field.bar) <= 0
+    )
     if among_the_best or objective.sign * gap.value <= limit(study, field.among) * gap.error:
         return None
     samples = sum(len(features) for features in mine.values())

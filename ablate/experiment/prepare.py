@@ -120,7 +120,7 @@ def prepare(
     else:
         real = by_small_classifier(bundle, workspace)
     reference = reference_of(real, study, card)
-    fewest = min((study.samples, *study.rungs))
+    fewest = min((study.samples, *study.rungs, study.confirm.samples or study.samples))
     check_counts(measured_in_studies(), fewest, len(reference.features), real.extractor.net.width)
     return Setup(
         study,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from ablate.search import Entry
 from ablate.study.definition import Study
@@ -21,13 +24,24 @@ def replicate(study: Study, entry: Entry, entries: Sequence[Entry]) -> Replicate
     alike = [
         other.number
         for other in entries
-        if other.number < entry.number and other.params == entry.params and other.confirms is None
+        if other.number < entry.number
+        and other.confirms is None
+        and same_as(study, other) == same_as(study, entry)
     ]
     stride = len(alike) * (max(study.seeds) + 1)
     seeds = tuple((seed + stride) % 2**32 for seed in study.seeds)
     return Replicate(alike[0] if alike else None, seeds)
 
 
-def firsts(entries: Sequence[Entry]) -> list[Entry]:
+def firsts(study: Study, entries: Sequence[Entry]) -> list[Entry]:
     """The first trial of every configuration: the one with the study's own seeds."""
-    return list({str(entry.params): entry for entry in reversed(entries)}.values())
+    return list({same_as(study, entry): entry for entry in reversed(entries)}.values())
+
+
+def same_as(study: Study, entry: Entry) -> str:
+    """What trials of the same configuration share. Values of `left` that give the same n do."""
+    params = dict(entry.params)
+    if "left" in params:
+        with suppress(ValidationError):  # the trial has failed
+            params["left"] = study.settings(params).n or 0
+    return str(params)

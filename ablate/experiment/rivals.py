@@ -15,7 +15,7 @@ from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import firsts
 from ablate.generate.settings import Settings
 from ablate.results import FEATURES
-from ablate.search import Entry
+from ablate.search import Entry, searched
 from ablate.tracking.study_run import StudyRun
 
 
@@ -28,13 +28,15 @@ class Rivals:
 
     def choose(self, number: int, settings: Settings, entries: Sequence[Entry]) -> Field | None:
         """The trials to compare a configuration with; None if it is to be run to its end."""
+        entries = searched(entries)
+        place = sum(entry.number < number for entry in entries)
         ended = [entry.state for entry in entries if not entry.running]
         pruned = ended.count("pruned")
-        if not self._study.rungs or early_stopping.spared(self._study, number, pruned, len(ended)):
+        if not self._study.rungs or early_stopping.spared(self._study, place, pruned, len(ended)):
             return None
         rivals = [
             Rival(entry.number, self._study.settings(entry.params), entry.values)
-            for entry in firsts(entries)
+            for entry in firsts(self._study, entries)
             if entry.state == "complete" and entry.feasible
         ]
         return early_stopping.choose_field(self._study, settings, rivals)

@@ -39,7 +39,9 @@ def answer(results: StudyResults) -> list[str]:
         return ["No configuration is complete yet, so there is no answer yet."]
     again = confirmed.confirmed_trial(results)
     if results.ladder:
-        sentences = [*ladder.sentences(results), *_against_baselines(results, field[0])]
+        sentences = ladder.sentences(results)
+        for top in (trial for trial in ranked if trial.number == ladder.last_trial(results)):
+            sentences += _against_baselines(results, top, "The configuration of the last step")
     elif again is not None:
         sentences = [*confirmed.sentences(results), *_against_baselines(results, again)]
     else:
@@ -84,7 +86,7 @@ def _winner(results: StudyResults, field: list[Trial]) -> str:
     return f"{which} is {what}, with {measured(results, field[0])}."
 
 
-def _against_baselines(results: StudyResults, trial: Trial) -> list[str]:
+def _against_baselines(results: StudyResults, trial: Trial, what: str = "It") -> list[str]:
     """It is better than a (0.2) and worse than b (0.001)."""
     metric = results.objectives[0].metric
     values = {
@@ -96,7 +98,7 @@ def _against_baselines(results: StudyResults, trial: Trial) -> list[str]:
         f"{_verdict(results, trial, value)} {name} ({text(value)})"
         for name, value in values.items()
     ]
-    return [f"It is {', and '.join(parts)}."] if parts else []
+    return [f"{what} is {', and '.join(parts)}."] if parts else []
 
 
 def _verdict(results: StudyResults, trial: Trial, baseline: Estimate) -> str:

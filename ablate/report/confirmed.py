@@ -45,24 +45,54 @@ def sentences(results: StudyResults) -> list[str]:
     rows = {row["trial"]: row for row in found["trials"]}
     against = [pair for pair in found["pairs"] if pair["trial"] == best["trial"]]
     compared = [_compared(pair, rows[pair["than"]]) for pair in against if not _top(rows, pair)]
-    return [what, _luck(results, best), *compared, *_others(rows, against)]
+    if best["name"] is not None:
+        compared = [f"That is {best['name']}.", *compared]
+    lost = [*_lost(results), *_breaking(rows)]
+    return [what, *_luck(results, best), *compared, *_others(rows, against), *lost]
 
 
-def _luck(results: StudyResults, row: dict[str, Any]) -> str:
+def _luck(results: StudyResults, row: dict[str, Any]) -> list[str]:
     """How the search's value compares with the confirmed one."""
-    optimism = _optimism(results, row)
-    search = f"The search had {number(row['searched'], 3)} for it"
+    optimism, before = _optimism(results, row), _before(results, row)
+    if optimism is None or before is None:
+        return []
+    search = f"The search had {number(before.value, 3)} for it"
     if abs(optimism.value) <= (optimism.half or 0.0):
-        return f"{search}, which is the same within the noise."
+        return [f"{search}, which is the same within the noise."]
     luck = "optimistic" if optimism.value > 0 else "pessimistic"
-    return f"{search}: it was {luck} by {text(optimism._replace(value=abs(optimism.value)))}."
+    return [f"{search}: it was {luck} by {text(optimism._replace(value=abs(optimism.value)))}."]
 
 
-def _optimism(results: StudyResults, row: dict[str, Any]) -> Estimate:
-    """By how much the search's value was better; both values have noise of their own."""
+def _before(results: StudyResults, row: dict[str, Any]) -> Estimate | None:
+    """The search's value, over all its seeds; None if it has none."""
     trial = _searched(results, row["trial"])
-    half = 0.0 if trial is None else trial.intervals.get(results.confirmation["metric"], 0.0)
-    return Estimate(row["optimism"], math.hypot(half, Z95 * row["error"]))
+    return None if trial is None else estimate(trial, results.confirmation["metric"])
+
+
+def _optimism(results: StudyResults, row: dict[str, Any]) -> Estimate | None:
+    """By how much the search's value was better; both values have noise of their own."""
+    before, sign = _before(results, row), results.objectives[0].sign
+    if before is None:
+        return None
+    half = math.hypot(before.half or 0.0, Z95 * row["error"])
+    return Estimate(sign * (row["confirmed"] - before.value), half)
+
+
+def _lost(results: StudyResults) -> list[str]:
+    """Configurations that gave no result when they were measured again."""
+    return [
+        f"Trial {trial.number}, which measures {configuration(results, trial, varied(results))}"
+        f" again, {'diverged' if trial.state == 'diverged' else 'has no result'}:"
+        f" {trial.reason or trial.state}."
+        for trial in results.confirmations
+        if trial.state in ("diverged", "failed")
+    ]
+
+
+def _breaking(rows: dict[int, Any]) -> list[str]:
+    """Configurations that break a constraint on fresh seeds, and so are not the best."""
+    broken = [row["trial"] for row in rows.values() if not row["feasible"]]
+    return [f"On fresh seeds trial {number} breaks a constraint." for number in broken]
 
 
 def confirmed_trial(results: StudyResults) -> Trial | None:
@@ -79,13 +109,14 @@ def _top(rows: dict[int, Any], pair: dict[str, Any]) -> bool:
 def _compared(pair: dict[str, Any], other: dict[str, Any]) -> str:
     """Better than the paper's setting (trial 0, 3.2 ± 0.2) by 3.1 ± 0.2, with probability …"""
     gap = Estimate(abs(pair["difference"]), Z95 * pair["error"])
-    which = "better" if pair["probability"] >= 0.5 else "worse"
     chance = max(pair["probability"], 1 - pair["probability"])
-    return (
-        f"It is {which} than {other['name']} (trial {other['trial']}, {_value(other)}) by"
-        f" {text(gap)}, with probability {_probability(chance)} (p {_p(pair['holm'])},"
-        " corrected by Holm)."
-    )
+    what = f"{other['name']} (trial {other['trial']}, {_value(other)})"
+    p = f"p {_p(pair['holm'])}, corrected by Holm"
+    if pair["holm"] >= ALPHA:
+        return f"It cannot be told apart from {what}: the difference is {text(gap)} ({p})."
+    which = "better" if pair["probability"] >= 0.5 else "worse"
+    by = f"by {text(gap)}, with probability {_probability(chance)}"
+    return f"It is {which} than {what} {by} ({p})."
 
 
 def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
@@ -139,13 +170,15 @@ def table(results: StudyResults) -> Table:
     for row in sorted(found["trials"], key=lambda row: sign * row["confirmed"]):
         trial = again.get(row["again"])
         extra = [None if trial is None else estimate(trial, name) for name in beside]
-        values = (row["searched"], _estimate(row), _optimism(results, row))
+        values = (_before(results, row), _estimate(row), _optimism(results, row))
         rows.append((row["trial"], row["name"] or _knobs(results, row), *values, *extra))
     caption = (
         f"Measured again on fresh seeds ({len(found['seeds'])} × {found['samples']:,} samples) that"
         " had no part in choosing. Optimism: by how much the search's value was better."
     )
-    return Table("confirmed", caption, header, rows, bold=0)
+    best, places = confirmed_best(results), [row[0] for row in rows]
+    bold = None if best is None else places.index(best["trial"])
+    return Table("confirmed", caption, header, rows, bold=bold)
 
 
 def _knobs(results: StudyResults, row: dict[str, Any]) -> str:

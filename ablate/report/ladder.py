@@ -75,6 +75,12 @@ def sentences(results: StudyResults) -> list[str]:
     ]
 
 
+def last_trial(results: StudyResults) -> int | None:
+    """The trial of the ladder's last step, if it has a result."""
+    rungs = results.ladder["cumulative"] if results.ladder else []
+    return rungs[-1]["trial"] if rungs else None
+
+
 def cumulative(results: StudyResults, metric: str, ending: str = "") -> Table:
     """A row for the base and for each further step, with what the step changed and its cost."""
     rungs, also = results.ladder["cumulative"], _also(results)

@@ -50,7 +50,7 @@ def _with_direction(value: Any) -> Any:
 
 def _or_nothing(value: Any) -> Any:
     """`confirm = false` is short for `confirm = { top = 0 }`."""
-    return {"top": 0} if value is False else value
+    return {"top": 0, "named": {}} if value is False else value
 
 
 class Budget(Model):

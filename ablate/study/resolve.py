@@ -67,6 +67,7 @@ def resolve(
     if METHODS[study.method].ladder:
         study = study.model_copy(update={"rows": ladder.rows(study, where)})
     _check_rungs(study, f"{where}: budgets.{budget}")
+    _check_confirm(study, where)
     study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
     _check_space(study, where)
     return study.model_copy(update={"trials": _total(study, chosen, where)})
@@ -126,6 +127,16 @@ def _confirm(file: StudyFile, budget: Budget, where: str) -> Confirm:
             )
     samples = confirm.samples or budget.samples
     return confirm.model_copy(update={"seeds": fresh, "samples": samples})
+
+
+def _check_confirm(study: Study, where: str) -> None:
+    """FID of more samples is lower, whatever is confirmed: it needs as many as in the search."""
+    metric = study.objectives[0].metric
+    if study.confirm.samples not in (None, study.samples) and not METRICS[metric].steady:
+        raise UserError(
+            f"{where}: confirm.samples = {study.confirm.samples}: {metric} depends on the number of"
+            f" samples, which is {study.samples} in the search; leave it out"
+        )
 
 
 def _first(

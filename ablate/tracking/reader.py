@@ -97,6 +97,8 @@ class Reader:
         for each in runs:
             if each.info.run_id not in again:  # these may have more samples
                 _require_protocols(each, protocols)
+        trials = _merged(_trials([run for run in runs if run.info.run_id not in again]))
+        ended = sum(trial.state != "running" for trial in trials) >= spec["trials"]
         return StudyResults(
             run_id=run_id,
             name=spec["name"],
@@ -109,11 +111,11 @@ class Reader:
             protocols=protocols,
             baselines=_baselines(run.data.metrics),
             tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
-            trials=_merged(_trials([run for run in runs if run.info.run_id not in again])),
+            trials=trials,
             importance=self._at_the_end(run_id, IMPORTANCE),
             vocabulary=self._vocabulary(run_id),
             confirmations=_trials([run for run in runs if run.info.run_id in again]),
-            confirmation=self._at_the_end(run_id, CONFIRMATION),
+            confirmation=self._at_the_end(run_id, CONFIRMATION) if ended else {},
             ladder=self._at_the_end(run_id, LADDER),
         )
 
@@ -193,7 +195,8 @@ def _merged(trials: list[Trial]) -> list[Trial]:
         if first == index:
             continue
         original = merged[first]
-        all_cells = [*original.cells, *trial.cells]
+        known = {cell.seed for cell in original.cells}
+        all_cells = [*original.cells, *(c for c in trial.cells if c.seed not in known)]
         means, intervals = summarise([cell.metrics for cell in all_cells])
         merged[first] = original._replace(cells=all_cells, metrics=means, intervals=intervals)
         reason = f"more seeds of trial {original.number}"

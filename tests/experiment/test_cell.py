@@ -121,7 +121,7 @@ def test_a_part_of_the_training_images_gives_no_verdict(
     )
     result = run_cell(setup, adls(levels=3), 0)
     near = {name for name in result.metrics if name.startswith("nn_")}
-    assert near == {f"nn_feature_{name}" for name in PLAIN}
+    assert near == {f"nn_feature_{name}" for name in (*PLAIN, "distance.error")}
     assert result.metrics["nn_feature_searched"] == 5000 / 8000
     (space,) = setup.neighbourhood.spaces
     assert space.protocol()["share searched"] == "0.625"

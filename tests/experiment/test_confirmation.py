@@ -5,23 +5,31 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
 
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
+from ablate.experiment import cell_attempts
+from ablate.experiment.cell import CellResult, run_cell
 from ablate.experiment.confirmation import (
     Again,
     best_few,
     compare,
     holm,
     is_done,
+    planned,
     to_confirm,
     unconfirmed,
 )
+from ablate.experiment.prepare import Setup
+from ablate.experiment.replicates import firsts, replicate
 from ablate.experiment.worker import run
+from ablate.generate.settings import Settings
 from ablate.metrics.estimate import Measured
+from ablate.report.confirmed import sentences
 from ablate.results import StudyResults
 from ablate.search import Entry
 from ablate.study.definition import Study
@@ -101,6 +109,41 @@ def test_none_if_switched_off_or_if_there_are_few_trials() -> None:
     assert to_confirm(study("", trials=3), SEARCH[:3]) == []
 
 
+def test_a_cost_is_not_confirmed() -> None:
+    text = 'objectives = [{ metric = "nfe" }, { metric = "kid" }]\n' + CONFIRM + TEXT
+    spec = parse(text, "s", "quick")
+    both = [e._replace(values=(1.0, *e.values)) for e in SEARCH]
+    assert to_confirm(spec, both) == []
+    assert planned(spec) == 0
+
+
+def test_a_name_beyond_the_last_trial_is_left_out() -> None:
+    """`--trials 1` of a study that compares with its second configuration."""
+    assert to_confirm(study(trials=1), SEARCH[:1]) == []
+    assert planned(study(trials=1)) == 0
+
+
+def test_false_in_a_budget_switches_all_of_it_off() -> None:
+    spec = parse(CONFIRM + TEXT + "confirm = false", "s", "quick")
+    assert to_confirm(spec, SEARCH) == []
+
+
+def test_values_of_left_that_give_the_same_n_are_one_configuration() -> None:
+    """With r = 1/2 and L = 1 both leave a quarter, which is n = 2."""
+    spec = study().model_copy(update={"fixed": {"sampler": "adls", "sigma": 0.8, "r": 0.5}})
+    twice = [Entry(n, {"init": "gaussian", "left": left}, "complete", (0.1,))
+             for n, left in enumerate((0.25, 0.26, 0.5))]  # fmt: skip
+    assert [entry.number for entry in firsts(spec, twice)] == [2, 0]
+    assert replicate(spec, twice[1], twice[:1]) == (0, (2, 3))
+    assert replicate(spec, twice[2], twice[:2]) == (None, (0, 1))
+
+
+def test_fid_is_confirmed_with_as_many_samples() -> None:
+    text = 'objectives = [{ metric = "fid" }]\n' + TEXT + "confirm = { samples = 99 }"
+    with pytest.raises(UserError, match="fid depends on the number of samples, which is 40"):
+        parse(text, "s", "quick")
+
+
 @pytest.mark.parametrize(
     ("confirm", "message"),
     [
@@ -132,8 +175,8 @@ def test_pairs_are_compared_on_their_shared_noise() -> None:
     """One is lower by 0.1 on every image, in noise ten times as large: it is better, surely."""
     shared = normal((400,), 0).double()
     own = 0.1 * normal((400,), 1).double()
-    low = Again(SEARCH[0], 8, None, Measured(0.0, shared))
-    high = Again(SEARCH[1], 9, "it", Measured(0.1, shared + own))
+    low = Again(SEARCH[0], 8, None, Measured(0.0, shared), feasible=True)
+    high = Again(SEARCH[1], 9, "it", Measured(0.1, shared + own), feasible=True)
     (pair,) = compare([(low, high)], sign=1)
     error = float(own.std()) / 20
     assert pair["difference"] == pytest.approx(-0.1)
@@ -176,6 +219,40 @@ def test_a_study_is_confirmed(tiny_bundle: Path, tmp_path: Path) -> None:
     assert len(found.confirmation["pairs"]) == 3
     assert all(math.isfinite(pair["holm"]) for pair in found.confirmation["pairs"])
     assert run(setup, Workspace(root), Quiet()).ran == 0
+
+
+def test_a_limit_before_the_named_one_is_no_fault(tiny_bundle: Path, tmp_path: Path) -> None:
+    root = make_root(tmp_path, tiny_bundle, "random", trials=8)
+    setup = changed(root, ON)
+    stopped = setup._replace(study=setup.study.model_copy(update={"minutes": 1e-9}))
+    assert run(stopped, Workspace(root), Quiet()).stopped is not None
+    assert confirmed(root).confirmation == {}
+    assert run(setup, Workspace(root), Quiet()).ran == 11
+
+
+def test_one_that_diverges_in_the_search_or_again_is_no_fault(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The named one diverges in the search and is measured again; the best diverges again."""
+    root = make_root(tmp_path, tiny_bundle, "random", trials=8)
+    setup, lost = changed(root, ON), iter((True,))
+
+    def fragile(setup: Setup, settings: Settings, seed: int, *more: Any) -> CellResult:
+        result = run_cell(setup, settings, seed, *more)
+        first = settings.init == "lognormal" and settings.r == 0.5 and seed == 1
+        if first or (seed == 100 and next(lost, False)):
+            metrics = {k: v for k, v in result.metrics.items() if not k.startswith(("kid", "fid"))}
+            return result._replace(metrics=metrics, state="diverged", reason="made to")
+        return result
+
+    monkeypatch.setattr(cell_attempts, "run_cell", fragile)
+    run(setup, Workspace(root), Quiet())
+    found = confirmed(root)
+    rows = {row["trial"]: row for row in found.confirmation["trials"]}
+    assert rows[0]["searched"] is None
+    assert len(rows) == 2
+    assert [trial.state for trial in found.confirmations].count("diverged") == 1
+    assert "made to" in " ".join(sentences(found))
 
 
 class Killed(BaseException):

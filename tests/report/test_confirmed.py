@@ -15,7 +15,7 @@ PAPER = "the paper's setting"
 def row(number: int, again: int, value: float, name: str | None = None) -> dict[str, object]:
     searched = {13: 0.0119, 3: 0.0122, 0: 0.031}[number]
     return {
-        **{"trial": number, "again": again, "name": name, "top": name is None},
+        **{"trial": number, "again": again, "name": name, "top": name is None, "feasible": True},
         **{"searched": searched, "confirmed": value, "error": 0.0005},
         "optimism": value - searched,
     }
@@ -73,6 +73,36 @@ def test_a_search_that_was_lucky_says_so() -> None:
     assert answer.answer(lucky)[1] == (
         "The search had 0.0122 for it: it was optimistic by 0.0100 ± 0.0014."
     )
+
+
+def test_one_that_is_not_clearly_better_is_not_called_so() -> None:
+    near = results()
+    near.confirmation["pairs"][1] |= {"difference": -0.0004, "probability": 0.84, "holm": 0.32}
+    assert answer.answer(near)[2] == (
+        "It cannot be told apart from the paper's setting (trial 0, 0.03000 ± 0.00098): the"
+        " difference is (4.0 ± 7.8)e-04 (p = 0.32, corrected by Holm)."
+    )
+
+
+def test_what_was_lost_is_named() -> None:
+    """One diverged on fresh seeds, another breaks a constraint: it cannot be the best."""
+    found = results()
+    gone = found.confirmations[0]._replace(state="diverged", reason="a value is not finite")
+    found = found._replace(confirmations=[gone, *found.confirmations[1:]])
+    found.confirmation["trials"][0] |= {"feasible": False, "top": False, "confirmed": 0.001}
+    said = " ".join(answer.answer(found))
+    assert "the best is trial 3" in said
+    assert "again, diverged: a value is not finite." in said
+    assert "On fresh seeds trial 13 breaks a constraint." in said
+    assert confirmed.table(found).bold == 1
+
+
+def test_one_without_a_value_in_the_search_has_no_optimism() -> None:
+    found = results()
+    lost = [t._replace(metrics={}) if t.number == 0 else t for t in found.trials]
+    found = found._replace(trials=lost)
+    found.confirmation["trials"][2] |= {"searched": None, "optimism": None}
+    assert confirmed.table(found).rows[2][2:5:2] == (None, None)
 
 
 def test_the_tables_are_best_first() -> None:
