@@ -50,3 +50,15 @@ def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
     assert answer.answer(bare)[1] == "It is better than held-out images (0.014)."
     expected = "It is indistinguishable from held-out images (0.0140 ± 0.0020)."
     assert answer.answer(wide)[1] == expected
+
+
+def test_diversity_stands_beside_kid(results: StudyResults) -> None:
+    """Samples may be good and all alike, which KID hardly shows."""
+    trials = [
+        t._replace(metrics=t.metrics | {"recall": 0.5, "coverage": 0.4}) for t in results.trials
+    ]
+    real = {"kid": 0.0008, "recall": 0.92, "coverage": 0.46}
+    found = results._replace(trials=trials, baselines={"held-out images": real})
+    said = "Its recall is 0.5 and its coverage is 0.4, beside 0.92 and 0.46 of held-out images."
+    assert said in answer.answer(found)
+    assert not any("recall" in sentence for sentence in answer.answer(results))
