@@ -57,6 +57,7 @@ class Move(NamedTuple):
     value: Value
     sign: int  # up or down a range; 0 to another choice
     halved: int  # how often the step was halved
+    origin: Value  # the value before
 
 
 def by_law(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
@@ -112,10 +113,21 @@ def _candidates(study: Study, history: Sequence[FrozenTrial]) -> Iterator[Propos
     came = Move(*best.system_attrs[MOVE]) if best and MOVE in best.system_attrs else None
     for halved in range(came.halved if came else 0, MOST_HALVINGS + 1):
         for move in _moves(study, centre, halved, history, came):
-            params = _completed(study, {**start, **centre, move.knob: move.value})
+            there = _spelt(study.search[move.knob], move, history)
+            params = _completed(study, {**start, **centre, move.knob: there})
             if move.knob not in BY_LAW:
                 params = _at_rho(study, params, _rho(study, centre))
             yield Proposal(params, {MOVE: list(move)})
+
+
+def _spelt(domain: Domain, move: Move, history: Sequence[FrozenTrial]) -> Value:
+    """The value that a move leads to; one that was tried before is spelt as it was then."""
+    tried = (trial.params[move.knob] for trial in history if move.knob in trial.params)
+    if domain.choices is not None:
+        return move.value
+    place = share_of(domain, float(move.value))
+    alike = (v for v in tried if abs(share_of(domain, float(v)) - place) < SAME)
+    return next(alike, move.value)
 
 
 def _best(study: Study, history: Sequence[FrozenTrial]) -> FrozenTrial | None:
@@ -181,23 +193,26 @@ def _moves(
     history: Sequence[FrozenTrial],
     came: Move | None,
 ) -> Iterator[Move]:
-    """The moves from a configuration by steps of one size: on in the direction that led to it, to
-    choices that were never tried, along the ranges, then to the choices tried before, the better
-    ones first and one more of them whenever the step is halved, and at last along L."""
+    """The moves from a configuration by steps of one size: what was not tried on the other side of
+    the move that led to it, since a small improvement may be luck; on in its direction; to choices
+    that were never tried; along the ranges; to the choices tried before, the better ones first and
+    one more of them whenever the step is halved; and at last along L."""
     if came and came.sign and came.halved == halved and came.knob in centre:
+        yield from _steps(study, {came.knob: came.origin}, came.knob, halved, (-came.sign,))
         yield from _steps(study, centre, came.knob, halved, (came.sign,))
     ranges = [k for k in centre if study.search[k].choices is None]
     known = {k: _by_value(study, k, history) for k in centre if k not in ranges}
     for knob, seen in known.items():
         others = (v for v in study.search[knob].choices or () if v not in seen)
-        yield from (Move(knob, v, 0, halved) for v in others if v != centre[knob])
+        yield from (Move(knob, v, 0, halved, centre[knob]) for v in others if v != centre[knob])
     for knob in sorted(ranges, key=_turn):
         if knob != "L":
             yield from _steps(study, centre, knob, halved)
     again = halved - (came.halved if came else 0) + 1
     for knob, seen in known.items():
         others = (v for v in seen if v != centre[knob])
-        yield from (Move(knob, v, 0, halved) for v in itertools.islice(others, again))
+        some = itertools.islice(others, again)
+        yield from (Move(knob, v, 0, halved, centre[knob]) for v in some)
     if "L" in ranges:
         yield from _steps(study, centre, "L", halved)
 
@@ -227,4 +242,4 @@ def _steps(
     size = (FIRST_LAW_STEP if knob in BY_LAW else FIRST_STEP) / 2**halved
     domain, value = study.search[knob], float(centre[knob])
     for sign in signs:
-        yield Move(knob, beside(domain, value, sign * size), sign, halved)
+        yield Move(knob, beside(domain, value, sign * size), sign, halved, centre[knob])

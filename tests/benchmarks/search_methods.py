@@ -1,13 +1,13 @@
 """How many network evaluations each search method needs to find a configuration as good as any.
 
     python -m tests.benchmarks.search_methods FOLDER BUNDLE [--trials 30] [--searches 3]
-                                              [--compare 256]
+                                              [--compare 256] [--errors 2]
 
 A search has come as far as the best known when the configuration that it ranks first is not worse
-than the best known by more than two standard errors, in pairs on the same random numbers. These are
-not the search's. The best known is the best of what all searches rank first, second and third, by a
-third set of random numbers, so that nobody's luck counts. Measurements are kept in FOLDER, so that
-a second run takes seconds.
+than the best known by more than two standard errors (--errors), in pairs on the same random
+numbers, which are not those of the search. The best known is the best of what all searches rank
+first, second and third, by a third set of random numbers, so that nobody's luck counts.
+Measurements are kept in FOLDER, so that a second run takes little time.
 
 ADLS by its exponential integrator, 12 evaluations that stand for 1,000 levels; KID in the features
 of the small classifier, 3 seeds of 128 samples in the search, 3 of 256 to choose the best known,
@@ -61,9 +61,6 @@ COMPARED = (200, 201, 202)
 COST = len(SEARCH.seeds) * SEARCH.samples * 12
 """Network evaluations of a trial."""
 
-SURE = 2.0
-"""Standard errors within which two configurations are alike."""
-
 SPACE = """
 question = "Which method finds the best configuration first?"
 bundle = "{bundle}"
@@ -102,8 +99,8 @@ GRID = {"chi": CHIS, "r": STEPS, "L": range(1, 7), "n": (0, 2, 25), "sigma": (0.
 class Bench:
     """One network: what configurations are measured with, and what is known of them."""
 
-    def __init__(self, bundle: str, folder: Path, compare: int) -> None:
-        self.comparison = Protocol(COMPARED, compare)
+    def __init__(self, bundle: str, folder: Path, compare: int, errors: float) -> None:
+        self.comparison, self.errors = Protocol(COMPARED, compare), errors
         facts = tomllib.loads(Path("studies/families/datasets.toml").read_text())[bundle]
         self.bundle, self.inits, self._folder = bundle, tuple(facts["inits"]), folder / bundle
         self.tuned = facts["tuned"]["adls"]  # the paper's own settings
@@ -200,7 +197,7 @@ def within_noise(bench: Bench, spelt: str, target: str) -> bool:
     if mine is None or theirs is None:
         return False
     apart = paired_difference(mine, theirs)
-    return apart.value <= SURE * apart.error
+    return apart.value <= bench.errors * apart.error
 
 
 def by_method(bench: Bench, name: str, study: Study) -> Search:
@@ -308,8 +305,9 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--searches", type=int, default=3)
     parser.add_argument("--compare", type=int, default=256)
+    parser.add_argument("--errors", type=float, default=2.0)
     chosen = parser.parse_args()
-    bench = Bench(chosen.bundle, chosen.folder, chosen.compare)
+    bench = Bench(chosen.bundle, chosen.folder, chosen.compare, chosen.errors)
     compared(bench, chosen.trials, chosen.searches)
 
 

@@ -11,3 +11,13 @@ def test_a_fixed_knob_that_some_trials_lack_is_partial(results: StudyResults) ->
     legend = knobs.legend(results._replace(trials=[capped, *results.trials[1:]]))
     assert set(legend.fixed) == {"σ", "cap"}
     assert legend.partial == {"cap"}
+
+
+def test_rho_is_shown_where_it_was_searched(results: StudyResults) -> None:
+    """Elsewhere it follows from r and chi, which are shown."""
+    given = [t._replace(params={**t.params, "rho": 0.1 * t.number}) for t in results.trials]
+    results = results._replace(trials=given)
+    assert "rho" not in knobs.varied(results)
+    searched = results._replace(spec={"search": {"rho": {"low": 0.7, "high": 1.5}}})
+    assert "rho" in knobs.varied(searched)
+    assert "r" in knobs.varied(searched)

@@ -166,6 +166,8 @@ def test_it_never_proposes_a_configuration_twice() -> None:
             for p in (trial.params for trial in history)
         ]
         assert len(set(places)) == len(places)
+        sigmas = {trial.params["sigma"] for trial in history if trial.system_attrs}
+        assert len(sigmas) == len({round(math.log(sigma), 4) for sigma in sigmas})  # 0.8 stays 0.8
 
 
 def test_a_small_space_is_tried_whole() -> None:
