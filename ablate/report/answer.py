@@ -151,7 +151,7 @@ def _against_runner_up(results: StudyResults, field: list[Trial]) -> list[str]:
     count = tied(field, metric)
     verdict = "does not overlap."
     if count > 1:
-        verdict = f"overlaps: {count} configurations cannot be told apart by their intervals."
+        verdict = f"overlaps: {count} configurations cannot be distinguished by their intervals."
     return [f"{what} has an interval that {verdict}", *_paired(results, first, second)]
 
 

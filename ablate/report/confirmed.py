@@ -113,14 +113,14 @@ def _compared(pair: dict[str, Any], other: dict[str, Any]) -> str:
     what = f"{other['name']} (trial {other['trial']}, {_value(other)})"
     p = f"p {_p(pair['holm'])}, corrected by Holm"
     if pair["holm"] >= ALPHA:
-        return f"It cannot be told apart from {what}: the difference is {text(gap)} ({p})."
+        return f"It cannot be distinguished from {what}: the difference is {text(gap)} ({p})."
     which = "better" if pair["probability"] >= 0.5 else "worse"
     by = f"by {text(gap)}, with probability {_probability(chance)}"
     return f"It is {which} than {what} {by} ({p})."
 
 
 def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
-    """What of the other confirmed ones can be told apart from the best."""
+    """What of the other confirmed ones can be distinguished from the best."""
     pairs = [pair for pair in against if _top(rows, pair)]
     if not pairs:
         return []
@@ -128,7 +128,7 @@ def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
     if not alike:
         return ["The other confirmed configurations are worse, each by more than the noise."]
     which = "trial " if len(alike) == 1 else "trials "
-    return [f"It cannot be told apart from {which}{' and '.join(alike)}, measured again too."]
+    return [f"It cannot be distinguished from {which}{' and '.join(alike)}, measured again too."]
 
 
 def _name(results: StudyResults, row: dict[str, Any]) -> str:

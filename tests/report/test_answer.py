@@ -23,7 +23,7 @@ def test_the_answer_names_the_best_the_baselines_and_the_ties(results: StudyResu
         "class-gaussian, no network (0.21)."
     )
     # 13, 3, 7 and 5 lie within each other's reach; 1 at 0.0185 does not
-    assert "4 configurations cannot be told apart by their intervals" in sentences[2]
+    assert "4 configurations cannot be distinguished by their intervals" in sentences[2]
     # 0.0122 less 0.0119, seed by seed: -0.0001, -0.0001, 0.0011 by the rotated offsets
     assert sentences[3] == "Seed by seed, the best leads by 0.0003 ± 0.0017."
     assert sentences[4].startswith("Trial 9 (pf-heun, forward-data (leaks data), levels = 10)")

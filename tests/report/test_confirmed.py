@@ -60,7 +60,7 @@ def test_the_answer_begins_with_what_was_confirmed() -> None:
         "It is better than the paper's setting (trial 0, 0.03000 ± 0.00098) by 0.01720 ± 0.00078,"
         " with probability above 0.999 (p < 0.001, corrected by Holm)."
     )
-    assert alike == "It cannot be told apart from trial 13, measured again too."
+    assert alike == "It cannot be distinguished from trial 13, measured again too."
     assert baselines.startswith("It is worse than held-out images (0.0008), and better than")
     assert rest[0].startswith("Trial 9")  # the oracle
 
@@ -79,7 +79,7 @@ def test_one_that_is_not_clearly_better_is_not_called_so() -> None:
     near = results()
     near.confirmation["pairs"][1] |= {"difference": -0.0004, "probability": 0.84, "holm": 0.32}
     assert answer.answer(near)[2] == (
-        "It cannot be told apart from the paper's setting (trial 0, 0.03000 ± 0.00098): the"
+        "It cannot be distinguished from the paper's setting (trial 0, 0.03000 ± 0.00098): the"
         " difference is (4.0 ± 7.8)e-04 (p = 0.32, corrected by Holm)."
     )
 

@@ -50,7 +50,7 @@ def test_the_page_says_what_matters(report: Path) -> None:
     html = (report / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     for phrase in (
         "Which start and which sampler",
-        "configurations cannot be told apart by their intervals",
+        "configurations cannot be distinguished by their intervals",
         "15 of 20 planned trials complete",
         "annealing: the factor on the noise coefficient",
         'forward-data <span class="leak">leaks data</span>',
