@@ -39,12 +39,17 @@ def train(
             help="Length of the average of the weights, as a share of the run (sigma_rel)."
         ),
     ] = None,
+    compiled: Annotated[
+        bool,
+        typer.Option("--compile", help="Compile the network on a CPU; needs a C++ compiler."),
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Train anew if it is finished.")] = False,
 ) -> None:
     """Train a score model and write it as a bundle; continues after an interruption.
 
     Several GPUs or machines: torchrun --nproc-per-node 4 -m ablate train NAME.
     """
+    from ablate.training.compiling import can_compile
     from ablate.training.pack import make_options, read_recipe
 
     workspace: Workspace = context.obj
@@ -52,6 +57,7 @@ def train(
     recipe = read_recipe(path)
     target = safetensors(out or workspace.bundles / f"{path.stem}.safetensors")
     options = make_options(recipe, minutes, start, ema_length, workspace)
+    options = options._replace(compile=compiled and can_compile())
     _train(workspace, path.stem, recipe, options, target, device, again)
 
 

@@ -84,14 +84,14 @@ class Bundle(NamedTuple):
 
 
 def build_model(
-    shape: tuple[int, int, int], recipe: Recipe, gaussian: Gaussian, steps: Steps | None = None
+    shape: tuple[int, int, int], recipe: Recipe, moments: Moments, steps: Steps | None = None
 ) -> Model:
     """The denoiser of a recipe for images of `shape`."""
     channels, objective = shape[0], OBJECTIVES[recipe.objective]
     net = make_net(recipe.net, objective.inputs * channels, channels)
     if steps is not None:
         net = ByStep(net, GBM(steps.sigma), steps.N, continuous=True)
-    model = objective.parametrise(net, gaussian)
+    model = objective.parametrise(net, moments)
     return model.to(memory_format=torch.channels_last)
 
 
@@ -204,9 +204,9 @@ def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bund
     tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
     stacked = [tensors[f"classes.{field}"] for field in Gaussian._fields]
     classes = [Gaussian(*row) for row in zip(*stacked, strict=True)]
-    model = build_model(card.shape, card.recipe, everything, card.steps)
-    model.net.load_state_dict(_below("net.", tensors))
     moments = Moments(everything, classes, tensors["class_averages"], card.shape[0])
+    model = build_model(card.shape, card.recipe, moments, card.steps)
+    model.net.load_state_dict(_below("net.", tensors))
     features = _below("features.", tensors)
     mixture = Mixture(**parts) if (parts := _below("mixture.", tensors)) else None
     return Bundle(card, content_hash, model.eval(), moments, features, mixture)

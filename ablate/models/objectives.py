@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ablate.core.registry import Registry
 from ablate.diffusion.inits import PAPER_SIGMA
-from ablate.diffusion.moments import Gaussian
+from ablate.diffusion.moments import Moments
 from ablate.nets.precondition import AsInPaper, Model, Preconditioned
 
 PAPER_N = 1000
@@ -41,7 +41,7 @@ class TrainingObjective:
     """A loss to minimise, and the noise levels to minimise it at.
 
     inputs: image channels that the network sees for each channel of the images.
-    parametrise: `(net, gaussian) -> Model`, the gaussian being that of the log data.
+    parametrise: `(net, moments) -> Model`, the moments being those of the log data.
     noise_range: `(recipe) -> (lowest, highest)` level that training visits.
     noise_levels: `(recipe, generator) -> s`, one level for each image of a batch, [B].
     """
@@ -49,9 +49,10 @@ class TrainingObjective:
     name: str
     about: str
     inputs: int
-    parametrise: Callable[[nn.Module, Gaussian], Model]
+    parametrise: Callable[[nn.Module, Moments], Model]
     noise_range: Callable[[Levels], tuple[float, float]]
     noise_levels: Callable[[Levels, torch.Generator], Tensor]
+    needs_classes: bool = False  # whether the network must be conditioned on labels
 
 
 def log_uniform_levels(recipe: Levels, generator: torch.Generator) -> Tensor:
@@ -87,15 +88,26 @@ OBJECTIVES: Registry[TrainingObjective] = Registry(
             "preconditioned",
             "the denoiser's error, weighted to unit size at every level (Wiener preconditioning)",
             inputs=2,  # y and the linear denoiser
-            parametrise=Preconditioned,
+            parametrise=lambda net, moments: Preconditioned(net, moments.everything),
             noise_range=lambda recipe: (recipe.s_min, recipe.s_max),
             noise_levels=log_uniform_levels,
+        ),
+        TrainingObjective(
+            "class-preconditioned",
+            "the same; a labelled image is preconditioned by its class's Gaussian",
+            inputs=2,
+            parametrise=lambda net, moments: Preconditioned(
+                net, moments.everything, moments.classes
+            ),
+            noise_range=lambda recipe: (recipe.s_min, recipe.s_max),
+            noise_levels=log_uniform_levels,
+            needs_classes=True,
         ),
         TrainingObjective(
             "paper",
             "the M-DSM loss as the paper prints it, without weights",
             inputs=1,
-            parametrise=lambda net, gaussian: AsInPaper(net),
+            parametrise=lambda net, moments: AsInPaper(net),
             noise_range=paper_range,
             noise_levels=paper_levels,
         ),

@@ -22,6 +22,7 @@ class Recipe(BaseModel):
     batch: int = Field(128, ge=1)
     rate: float = Field(1e-3, gt=0)
     warmup: int = Field(100, ge=0)
+    decay: int = Field(0, ge=0)  # last steps, in which a constant rate falls to zero; 0: a cosine
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(1.0, gt=0)
     gamma: float = Field(7.0, gt=0)  # of the power-function EMA
@@ -43,6 +44,7 @@ class Recipe(BaseModel):
     )  # share of labels that are dropped, if there are classes
     objective: str = "preconditioned"  # a name of the registry
     optimiser: Literal["muon", "adamw"] = "muon"  # muon: for inner convolutions, AdamW for the rest
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on CUDA alone
     net: Net = Net()
 
     @model_validator(mode="after")
@@ -53,6 +55,8 @@ class Recipe(BaseModel):
             raise ValueError(f"net.kind: {NETWORKS.unknown(self.net.kind)}")
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: {OBJECTIVES.unknown(self.objective)}")
+        if OBJECTIVES[self.objective].needs_classes and not self.net.classes:
+            raise ValueError(f"objective: {self.objective} needs net.classes above 0")
         return self
 
     def noise_range(self) -> tuple[float, float]:
@@ -69,12 +73,19 @@ class Recipe(BaseModel):
         Fields that were added later are left out at their defaults, so that older checkpoints
         still match.
         """
-        later = ("snapshots", "objective", "focus", "flips", "label_drop", "optimiser")
+        later = "snapshots objective focus flips label_drop optimiser precision".split()
         exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
         exclude["checkpoint_every"] = True  # does not change the weights
+        exclude["decay"] = True
+        if self.decay:
+            exclude["steps"] = True  # any number has the same plateau; see `check_schedule`
         of_net = ("kind", "width", "classes", "options")
         exclude["net"] = {name for name in of_net if _is_default(self.net, name)}
         return self.model_dump_json(exclude=exclude)
+
+    def plateau(self) -> int:
+        """The last step at which the training can still be given another number of steps."""
+        return max(0, self.steps - self.decay) if self.decay else 0
 
 
 def _is_default(model: BaseModel, name: str) -> bool:

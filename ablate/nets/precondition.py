@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from ablate.diffusion.losses import mdsm_each, preconditioned_each
 from ablate.diffusion.moments import Gaussian
+from ablate.nets.class_gaussians import ClassGaussians
 
 
 def _evaluated(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
@@ -60,7 +63,8 @@ class Preconditioned(Model):
 
     D_lin is the best linear denoiser under the data's mean and covariance, c_out² its exact error
     variance, so F learns only what is not Gaussian, at unit size on every noise level. With a
-    Gaussian of rank 0 this is EDM's scalar c_skip.
+    Gaussian of rank 0 this is EDM's scalar c_skip. With the Gaussians of the classes, D_lin of a
+    labelled image is that of its class, and c_out² that class's error variance.
     """
 
     mean: Tensor
@@ -68,33 +72,43 @@ class Preconditioned(Model):
     variances: Tensor
     tail: Tensor
 
-    def __init__(self, net: nn.Module, gaussian: Gaussian) -> None:
+    def __init__(
+        self, net: nn.Module, gaussian: Gaussian, classes: Sequence[Gaussian] = ()
+    ) -> None:
         super().__init__(net)
         for name, part in gaussian.to(torch.float32)._asdict().items():
             self.register_buffer(name, part)
+        self.classes = ClassGaussians(gaussian, classes) if classes else None
 
     @property
     def gaussian(self) -> Gaussian:
         """The Gaussian of the log data."""
         return Gaussian(self.mean, self.basis, self.variances, self.tail)
 
-    def error_variance(self, s: Tensor) -> Tensor:
+    def linear(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
+        """D_lin(y; s); y: [B, C, H, W], s and labels: [B]."""
+        if self.classes is None or labels is None:
+            return self.gaussian.wiener(y.flatten(1), s[:, None]).view_as(y)
+        return self.classes.wiener(y.flatten(1), s[:, None], labels).view_as(y)
+
+    def error_variance(self, s: Tensor, labels: Tensor | None = None) -> Tensor:
         """c_out², [B, 1]: the loss is divided by it."""
-        return self.gaussian.wiener_error(s[:, None])
+        if self.classes is None or labels is None:
+            return self.gaussian.wiener_error(s[:, None])
+        return self.classes.error(s[:, None], labels)
 
     def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
         """The error of each image, [B], noised by z to levels s; weighted to unit size."""
         denoised = self(y_0 + s[:, None, None, None] * z, s, labels)
-        return preconditioned_each(denoised, y_0, self.error_variance(s))
+        return preconditioned_each(denoised, y_0, self.error_variance(s, labels))
 
     def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
         """y: [B, C, H, W], s and labels: [B]."""
-        gaussian = self.gaussian
-        linear = gaussian.wiener(y.flatten(1), s[:, None]).view_as(y)
+        linear = self.linear(y, s, labels)
         mean = self.mean.view(y.shape[1:])
-        variance = gaussian.pixel_variance()
+        variance = self.gaussian.pixel_variance()
         noisy_spread = (variance + s**2).sqrt()[:, None, None, None]
         inputs = torch.cat([(y - mean) / noisy_spread, (linear - mean) / variance.sqrt()], 1)
         correction = _evaluated(self.net, inputs, s.log(), labels)
-        out: Tensor = linear + self.error_variance(s).sqrt()[..., None, None] * correction
+        out: Tensor = linear + self.error_variance(s, labels).sqrt()[..., None, None] * correction
         return out

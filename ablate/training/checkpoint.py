@@ -9,6 +9,7 @@ import torch
 
 from ablate.core.errors import UserError
 from ablate.core.files import whole_file
+from ablate.models.recipe import Recipe
 from ablate.training import distributed
 
 
@@ -40,6 +41,18 @@ def _load(path: Path, identity: str, device: str) -> dict[str, Any] | None:
             " finish that one or remove the file"
         )
     return state
+
+
+def check_schedule(path: Path, saved: dict[str, Any] | None, recipe: Recipe) -> None:
+    """Raise an error if a training with a constant rate is given other steps too late."""
+    if saved is None or not recipe.decay or saved["steps"] == recipe.steps:
+        return
+    last = min(saved["plateau"], recipe.plateau())
+    if saved["step"] > last:
+        raise UserError(
+            f"checkpoint {path}: at step {saved['step']}, where the rate should fall already;"
+            f" `steps` and `decay` can be changed up to step {last}, or remove the file"
+        )
 
 
 def is_finished(path: Path) -> bool:

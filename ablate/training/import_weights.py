@@ -66,7 +66,7 @@ def import_bundle(
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    model = bundles.build_model(dataset.shape, recipe, moments.everything, steps)
+    model = bundles.build_model(dataset.shape, recipe, moments, steps)
     _load(model, tensors, weights, steps)
     levels = noise_range(recipe, steps)
     errors = heldout_error(model.eval(), dataset, "cpu", levels)

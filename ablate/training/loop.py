@@ -17,7 +17,7 @@ from ablate.data.datasets import Dataset, to_unit_interval_plus_one
 from ablate.diffusion.moments import Moments, fit_moments
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
-from ablate.training.checkpoint import load_checkpoint, save_checkpoint
+from ablate.training.checkpoint import check_schedule, load_checkpoint, save_checkpoint
 from ablate.training.clock import ImagesPerSecond, checkpoint_schedule, with_planned_steps
 from ablate.training.heldout import HELDOUT, HELDOUT_PREVIEW, heldout_error
 from ablate.training.options import (
@@ -38,6 +38,7 @@ class Trained(NamedTuple):
     moments: Moments
     heldout_error: dict[float, float]  # noise level -> mean squared error of D per pixel
     recipe: Recipe  # with the number of steps that fits the time budget, if there is one
+    unlabelled_error: dict[float, float] | None = None  # the same without the images' labels
 
 
 class StepReport(NamedTuple):
@@ -71,10 +72,13 @@ def train(
     check_fits(recipe, dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    trainable = make_trainable(recipe, dataset.shape, moments, device, options.start)
+    trainable = make_trainable(
+        recipe, dataset.shape, moments, device, options.start, options.compile
+    )
     images = TrainingImages(x.log().to(device), dataset.train.labels.to(device))
     identity = training_identity(recipe, dataset, options)
     saved = load_checkpoint(checkpoint, identity, device)
+    check_schedule(checkpoint, saved, recipe)
     recipe = with_planned_steps(recipe, trainable, images, options.minutes, saved)
     state = TrainingState(recipe, trainable)
 
@@ -143,5 +147,7 @@ def _trained(
     """The model with the given weights, and its error on so many held-out images."""
     model = make_model(recipe, dataset.shape, moments, device)
     model.net.load_state_dict(weights)
-    errors = heldout_error(model.eval(), dataset, device, recipe.noise_range(), heldout)
-    return Trained(model, moments, errors, recipe)
+    error = partial(heldout_error, model.eval(), dataset, device, recipe.noise_range(), heldout)
+    if not recipe.net.classes:
+        return Trained(model, moments, error(), recipe)
+    return Trained(model, moments, error(labelled=True), recipe, error())

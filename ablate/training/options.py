@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ablate.core.errors import UserError
 from ablate.data.datasets import Dataset
-from ablate.diffusion.moments import Gaussian
+from ablate.diffusion.moments import Gaussian, Moments
 from ablate.models.bundle import build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.registry import NETWORKS
@@ -33,6 +33,7 @@ class Options(NamedTuple):
     minutes: float | None = None  # decides the number of steps, in place of the recipe's
     start: WarmStart | None = None
     ema_length: float | None = None  # sigma_rel of the average to pack; None: the recipe's gamma
+    compile: bool = False  # the network on a CPU; on CUDA the loss is always compiled
     due: Callable[[int], bool] | None = None  # a checkpoint after this step? None: by the clock
 
 
@@ -72,7 +73,9 @@ def _run_on_meta(recipe: Recipe, dataset: Dataset) -> None:
     d = math.prod(dataset.shape)
     with torch.device("meta"):
         gaussian = Gaussian(torch.zeros(d), torch.zeros(0, d), torch.zeros(0), torch.ones(()))
-        model = build_model(dataset.shape, recipe, gaussian)
+        classes = [gaussian] * recipe.net.classes
+        moments = Moments(gaussian, classes, torch.zeros(0, d), dataset.shape[0])
+        model = build_model(dataset.shape, recipe, moments)
         model(torch.zeros(2, *dataset.shape), torch.ones(2))
 
 

@@ -172,6 +172,8 @@ def _card(
     """The card of a trained bundle."""
     recipe, start = trained.recipe, options.start
     more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
+    if (unlabelled := trained.unlabelled_error) is not None:
+        more |= {"unlabelled_error": {str(s): error for s, error in unlabelled.items()}}
     more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
     provenance = provenance_of(_command(name, options), trained.model, trained.heldout_error)
     return card_of(name, dataset, recipe, extractor_hash, recipe.noise_range(), provenance | more)

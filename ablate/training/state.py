@@ -40,6 +40,7 @@ class TrainingState:
         return {
             "step": self.step,
             "steps": self.recipe.steps,
+            "plateau": self.recipe.plateau(),
             "net": self._net.state_dict(),
             "ema": self._ema.weights,
             "snapshots": self._snapshots.state(),

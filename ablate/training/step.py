@@ -70,40 +70,55 @@ def batch_indices(seed: int, step: int, batch: int, size: int) -> Tensor:
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """The rate of a step: a linear warm-up, then a cosine to zero."""
+    """The rate of a step: a linear warm-up, then a cosine to zero.
+
+    With `decay` it is constant, and falls linearly to zero in the last steps.
+    """
     warm = min(1.0, (step + 1) / max(1, recipe.warmup))
+    if recipe.decay:
+        return recipe.rate * warm * min(1.0, (recipe.steps - step) / recipe.decay)
     return recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
 
 
 def make_trainable(
-    recipe: Recipe, shape: Shape, moments: Moments, device: str, start: WarmStart | None
+    recipe: Recipe,
+    shape: Shape,
+    moments: Moments,
+    device: str,
+    start: WarmStart | None,
+    compiled: bool = False,
 ) -> TrainableModel:
-    """The model before the first step, with new weights or those of a bundle."""
+    """The model before the first step, with new weights or those of a bundle.
+
+    compiled: whether to compile the network on a CPU too.
+    """
     model = make_model(recipe, shape, moments, device)
     if start is not None:
         model.net.load_state_dict(start.weights)
     optimiser = make_optimiser(model.net, recipe)
-    return TrainableModel(model.train(), _losses(model, device), optimiser)
+    return TrainableModel(model.train(), _losses(model, recipe, device, compiled), optimiser)
 
 
 def make_model(recipe: Recipe, shape: Shape, moments: Moments, device: str) -> Model:
     """The recipe's model with new weights, which depend on its seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return build_model(shape, recipe, moments.everything).to(device)
+        return build_model(shape, recipe, moments).to(device)
 
 
-def _losses(model: Model, device: str) -> Callable[..., Tensor]:
-    """The loss function: on CUDA compiled, with the network in bfloat16.
+def _losses(model: Model, recipe: Recipe, device: str, compiled: bool) -> Callable[..., Tensor]:
+    """The loss function: on CUDA compiled, with the network in bfloat16 by default.
 
     The linear denoiser stays in float32: its digits are what preconditioning is for.
     """
-    cuda = torch.device(device).type == "cuda"
-    if cuda:
-        autocast = torch.autocast("cuda", torch.bfloat16)
-        model.net.forward = autocast(model.net.forward)
+    kind = torch.device(device).type
+    default = "bfloat16" if kind == "cuda" else "float32"
+    if (default if recipe.precision == "auto" else recipe.precision) == "bfloat16":
+        model.net.forward = torch.autocast(kind, torch.bfloat16)(model.net.forward)
+    if compiled and kind == "cpu":
+        model.net.forward = torch.compile(model.net.forward)
     called = distributed.data_parallel(Losses(model), device)
-    return torch.compile(called) if cuda else called
+    return torch.compile(called) if kind == "cuda" else called
 
 
 @contextmanager

@@ -44,9 +44,8 @@ def allocating(block: ResidualBlock, h: Tensor, embedding: Tensor) -> Tensor:
 
 def reference(bundle: Bundle) -> nn.Module:
     """The bundle's model with blocks that allocate; it shares the weights."""
-    model = bundles.build_model(
-        bundle.card.shape, bundle.card.recipe, bundle.moments.everything, bundle.card.steps
-    )
+    card = bundle.card
+    model = bundles.build_model(card.shape, card.recipe, bundle.moments, card.steps)
     model.net.load_state_dict(bundle.model.net.state_dict(), assign=True)
     for block in model.modules():
         if isinstance(block, ResidualBlock):

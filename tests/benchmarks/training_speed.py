@@ -117,7 +117,7 @@ def main(name: str, rounds: int) -> None:
     images = TrainingImages(x.log(), dataset.train.labels)
 
     def fresh() -> Model:
-        return build_model(dataset.shape, recipe, moments.everything).train()
+        return build_model(dataset.shape, recipe, moments).train()
 
     loops = {
         "bare": bare_loop(recipe, fresh(), images.y[: recipe.batch]),

@@ -49,7 +49,7 @@ class Parts:
         net = Net(widths=(8, 12), blocks=1, dropout=0.1)
         recipe = Recipe(dataset="digits", steps=7, rank=rank, class_rank=class_rank, net=net)
         self.moments = fit_moments(x, digits.train.labels, rank, class_rank)
-        self.model = perturbed(build_model((1, 8, 8), recipe, self.moments.everything))
+        self.model = perturbed(build_model((1, 8, 8), recipe, self.moments))
         self.features = {
             "train": normal((40, 5), 2).float(),
             "heldout": 30 * normal((20, 5), 3).float(),
@@ -162,7 +162,7 @@ def test_colour_bundle_keeps_its_channels(tmp_path: Path) -> None:
     x = 1 + torch.rand(30, 3, 6, 6, generator=generator(5))
     recipe = Recipe(dataset="cifar10", steps=1, rank=9, class_rank=3, net=Net(widths=(8,), patch=2))
     moments = fit_moments(x, torch.arange(30) % 2, 9, 3)
-    model = perturbed(build_model((3, 6, 6), recipe, moments.everything))
+    model = perturbed(build_model((3, 6, 6), recipe, moments))
     fields = {"name": "c", "dataset": "cifar10", "dataset_hash": "", "extractor": "", "licence": ""}
     card = Card(
         format=1, shape=(3, 6, 6), s_min=0.1, s_max=1, recipe=recipe, provenance={}, **fields

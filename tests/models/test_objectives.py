@@ -101,7 +101,7 @@ def test_every_kind_of_network_goes_through_a_bundle(
     recipe = Recipe(dataset="digits", steps=1, net=net, rank=64, objective=objective)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = build_model(old.card.shape, recipe, old.moments.everything)
+        model = build_model(old.card.shape, recipe, old.moments)
     assert isinstance(model, AsInPaper if objective == "paper" else Preconditioned)
     card = old.card.model_copy(update={"recipe": recipe})
     bundles.write(tmp_path / "b.safetensors", card, model, old.moments, old.features)
@@ -116,11 +116,16 @@ def test_every_kind_of_network_goes_through_a_bundle(
     assert bool(loss.isfinite())
 
 
-@pytest.mark.parametrize("objective", ["preconditioned", "paper"])
-def test_both_objectives_learn(objective: str, digits: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("objective", ["preconditioned", "class-preconditioned", "paper"])
+def test_objectives_learn(objective: str, digits: Dataset, tmp_path: Path) -> None:
     """After a few steps D is nearer to y_0 than y is: its error at s = 0.4 is below s²."""
-    net = Net(widths=(16,), blocks=1)
+    net = Net(widths=(16,), blocks=1, classes=10 if objective == "class-preconditioned" else 0)
     sizes = {"steps": 100, "batch": 64, "rank": 64, "rate": 5e-3, "warmup": 10}
     recipe = Recipe(dataset="digits", objective=objective, net=net, **sizes)
     error = train(recipe, digits, tmp_path / "c.pt").heldout_error[0.4]
     assert error < 0.4**2
+
+
+def test_class_gaussians_need_a_network_with_classes() -> None:
+    with pytest.raises(ValueError, match=r"class-preconditioned needs net\.classes above 0"):
+        Recipe(dataset="digits", steps=1, objective="class-preconditioned")

@@ -18,7 +18,7 @@ from ablate.data.datasets import Dataset, Images
 from ablate.data.registry import DATASETS, ClassifierRecipe, DatasetSource
 from ablate.diffusion.grids import Level
 from ablate.diffusion.inits import INITS, Init, Source
-from ablate.diffusion.moments import Gaussian
+from ablate.diffusion.moments import Moments
 from ablate.metrics.estimate import Measured, mean_of
 from ablate.metrics.reference import Reference
 from ablate.metrics.registry import METRICS, Metric
@@ -92,7 +92,7 @@ class Residual(Model):
         return losses
 
 
-def residual(net: nn.Module, gaussian: Gaussian) -> Model:
+def residual(net: nn.Module, moments: Moments) -> Model:
     return Residual(net)
 
 

@@ -139,6 +139,32 @@ def test_checkpoint_of_another_recipe_is_refused(
     assert "another recipe" in refusal(changed, digits, tiny_bundle.with_suffix(".pt"))
 
 
+def test_a_training_is_prolonged_on_its_plateau(
+    digits: Dataset, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    """Stopped at step 6 of 10 + 4 and continued to 20 + 4, it is the longer training to the last
+    bit. Where the rate should have begun to fall, other steps are refused."""
+    short, long = (
+        tiny_recipe.model_copy(update={"steps": steps, "decay": 4}) for steps in (14, 24)
+    )
+
+    def stop(step: int, loss: float) -> None:
+        if step == 6:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "prolonged.pt"
+    with pytest.raises(KeyboardInterrupt):
+        train(short, digits, path, progress=stop)
+    train(long, digits, path)
+    train(long, digits, tmp_path / "whole.pt")
+    prolonged, whole = (
+        torch.load(tmp_path / name, weights_only=True) for name in ("prolonged.pt", "whole.pt")
+    )
+    assert prolonged["step"] == 24
+    assert equal(prolonged, whole)
+    assert "up to step 10" in refusal(short, digits, path)
+
+
 def test_checkpoint_of_other_data_is_refused(
     digits: Dataset, tiny_recipe: Recipe, tiny_bundle: Path
 ) -> None:

@@ -84,7 +84,7 @@ def untrained(recipe: Recipe, digits: Dataset) -> dict[str, torch.Tensor]:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return build_model(digits.shape, recipe, moments.everything).net.state_dict()
+        return build_model(digits.shape, recipe, moments).net.state_dict()
 
 
 def test_two_processes_are_one(recipe: Recipe, digits: Dataset, tmp_path: Path) -> None:

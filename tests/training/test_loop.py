@@ -62,7 +62,7 @@ def test_heldout_error_is_that_of_the_denoiser(digits: Dataset, tiny_recipe: Rec
     """
     x = to_unit_interval_plus_one(digits.train.pixels)
     moments = fit_moments(x, digits.train.labels, 64, 16)
-    model = build_model(digits.shape, tiny_recipe, moments.everything).eval()
+    model = build_model(digits.shape, tiny_recipe, moments).eval()
     assert isinstance(model, Preconditioned)
     errors = heldout_error(model, digits._replace(heldout=digits.train), "cpu")
     assert tuple(errors) == EVALUATION_LEVELS

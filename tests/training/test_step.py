@@ -92,6 +92,16 @@ def test_learning_rate_warms_up_and_falls_to_zero() -> None:
     assert learning_rate(without, 0) == 0.5
 
 
+def test_learning_rate_with_a_plateau() -> None:
+    """Constant after the warm-up, then linear: step 1000 would have rate 0."""
+    recipe = Recipe(dataset="digits", steps=1000, rate=0.5, warmup=10, decay=200)
+    rates = [learning_rate(recipe, step) for step in range(1000)]
+    assert rates[0] == pytest.approx(0.05)
+    assert set(rates[9:801]) == {0.5}
+    assert rates[900] == pytest.approx(0.25)
+    assert rates[999] == pytest.approx(0.5 / 200)
+
+
 def step_inputs(
     recipe: Recipe, images: TrainingImages, step: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -151,3 +161,22 @@ def test_the_loss_is_the_weighted_error_of_the_step(
     denoised = gaussian.wiener(y_0 + s * z, s)  # the network is still zero
     expected = preconditioned(denoised, y_0, gaussian.wiener_error(s))
     assert seen == [pytest.approx(float(expected), rel=1e-4)]  # float32; s = 0.002 cancels 3 digits
+
+
+def test_bfloat16_is_for_the_network_alone(digits: Dataset, tmp_path: Path) -> None:
+    """An untrained network's output is zero, so the first loss is the linear denoiser's to the
+    last bit; after some steps it is float32's up to bfloat16's 8 bits."""
+    sizes = {"steps": 6, "batch": 32, "warmup": 3, "rank": 64, "class_rank": 16}
+    net = Net(widths=(16,), blocks=1)
+    losses: dict[str, list[float]] = {"float32": [], "bfloat16": []}
+    for precision, seen in losses.items():
+        recipe = Recipe(dataset="digits", net=net, precision=precision, **sizes)
+        train(
+            recipe,
+            digits,
+            tmp_path / f"{precision}.pt",
+            progress=lambda step, loss, seen=seen: seen.append(loss),  # type: ignore[misc]
+        )
+    assert losses["bfloat16"][0] == losses["float32"][0]
+    assert losses["bfloat16"][1:] != losses["float32"][1:]
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=2**-8)
