@@ -14,10 +14,12 @@ from pydantic import ValidationError
 from ablate.core.device import resolve
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
+from ablate.core.workspace import Workspace
 from ablate.data.contact_sheet import picture
 from ablate.door.bundles import BundleHandle, load_bundle
+from ablate.generate.applicability import listens
 from ablate.generate.presets import FEW_STEP_LEVELS, few_step_settings
-from ablate.generate.settings import Settings, listens
+from ablate.generate.settings import Settings
 from ablate.samplers.registry import SAMPLERS
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ def sample(
     torch.Size([4, 1, 8, 8])
     """
     from ablate.generate.draw import draw
+    from ablate.generate.guidance import check_guidance, load_guides
     from ablate.generate.source import check_noise_range, check_starts, make_source
 
     handle = load_bundle(bundle, root) if isinstance(bundle, str) else bundle
@@ -98,7 +101,11 @@ def sample(
     check_noise_range(settings, handle.card)
     source = make_source(handle.bundle, [settings.init])
     check_starts([settings], source)
-    drawn = draw(handle.bundle.score_model, source, settings, seed, samples, resolve(device))
+    guides = load_guides([settings], Workspace(Path(root)))
+    check_guidance(settings, handle.bundle, guides)
+    guiding = {name: guide.score_model for name, guide in guides.items()}
+    score = handle.bundle.score_model._replace(guides=guiding)
+    drawn = draw(score, source, settings, seed, samples, resolve(device))
     if drawn.reason:
         raise UserError(f"{handle.name}: the samples diverged ({drawn.reason})")
     return Images(drawn.pixels, handle, settings.knobs(), seed, drawn.nfe)

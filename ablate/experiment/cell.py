@@ -53,7 +53,7 @@ def run_cell(
     """
     most, seconds = most or setup.study.samples, 0.0
     sampling = Sampling(
-        setup.bundle.score_model, setup.source, settings, seed, most, setup.device, progress
+        setup.score_model, setup.source, settings, seed, most, setup.device, progress
     )
     rungs: dict[int, dict[str, float]] = {}
     for samples in (*(setup.study.rungs if judge else ()), most):

@@ -63,9 +63,7 @@ def drawn(
 ) -> ImageSet:
     """Draw samples from a bundle; an error if the configuration diverges."""
     setup = setup_of_one(workspace, bundle, settings, samples, seed, device)
-    drawing = draw(
-        setup.bundle.score_model, setup.source, settings, seed, samples, device, progress
-    )
+    drawing = draw(setup.score_model, setup.source, settings, seed, samples, device, progress)
     if drawing.reason:
         raise UserError(f"{bundle}: diverged ({drawing.reason})")
     return ImageSet(Path(bundle).stem, drawing.pixels, streams=STREAMS)

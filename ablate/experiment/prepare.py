@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from ablate.experiment.real_features import (
     by_small_classifier,
     no_bar,
 )
+from ablate.generate.guidance import check_guidance, load_guides
 from ablate.generate.source import check_noise_range, check_starts, make_source
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor
@@ -30,6 +32,7 @@ from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts, measured_in_studies
 from ablate.models import bundle as bundles
+from ablate.models.score_model import ScoreModel
 from ablate.results import ERROR
 from ablate.samplers.noise import STREAMS
 from ablate.study.definition import Study
@@ -58,12 +61,20 @@ class Setup(NamedTuple):
     real: RealFeatures  # of training and held-out images, by the extractor
     also: Mapping[str, Also]  # other extractors, by name, for what is confirmed
     left_out: bool = False  # without initialisations whose images are not on this machine
+    guides: Mapping[str, bundles.Bundle] = MappingProxyType({})  # networks that guide, by name
+
+    @property
+    def score_model(self) -> ScoreModel:
+        """The network that is sampled, with those that may guide it."""
+        guides = {name: guide.score_model for name, guide in self.guides.items()}
+        return self.bundle.score_model._replace(guides=guides)
 
     @property
     def identity(self) -> str:
         """Hash of everything that determines the study's results."""
         streams = f"streams {STREAMS}"
-        return self.study.identity(self.bundle.hash, self.extractor.hash, streams)
+        guides = [f"guide {name} {guide.hash}" for name, guide in sorted(self.guides.items())]
+        return self.study.identity(self.bundle.hash, self.extractor.hash, streams, *guides)
 
     def measure(self, features: torch.Tensor) -> dict[str, float]:
         """Distances of a set of features to the reference, and their errors over such sets."""
@@ -112,7 +123,11 @@ def prepare(
     whole, study = study, available(study, bundle)
     _check_noise_ranges(study, card)
     source = make_source(bundle, [str(name) for name in study.values("init")])
-    check_starts(map(study.settings, study.corners()), source)
+    corners = [study.settings(params) for params in study.corners()]
+    check_starts(corners, source)
+    guides = load_guides(corners, workspace)
+    for settings in corners:
+        check_guidance(settings, bundle, guides)
     dataset = _training_images(card)
     around = Surroundings(path, card, dataset, workspace, device, bar, compute)
     if study.extractor == "inception":
@@ -133,6 +148,7 @@ def prepare(
         real,
         _also(study, around),
         study != whole,
+        guides,
     )
 
 

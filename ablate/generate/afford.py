@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ablate.generate.guidance_knobs import is_guided
 from ablate.samplers.registry import SAMPLERS
 
 FEWEST_LEVELS = 3
@@ -17,6 +18,7 @@ FEWEST_LEVELS = 3
 
 def levels_for(cost: int, chosen: Mapping[str, Any]) -> int:
     """The most levels that a configuration can walk for `cost` evaluations a sample."""
+    cost = cost // 2 if is_guided(chosen) else cost
     if chosen.get("integrator") == "exponential":
         return cost  # one evaluation each
     sampler = SAMPLERS[str(chosen["sampler"])]

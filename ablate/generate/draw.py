@@ -15,12 +15,11 @@ from torch import Tensor
 
 from ablate.data.datasets import to_pixels
 from ablate.diffusion.inits import INITS, Source
+from ablate.generate.guidance import evaluations, make_denoiser
 from ablate.generate.plans import first_memory, make_kernel, make_plan
 from ablate.generate.settings import Settings
 from ablate.models.score_model import ScoreModel
-from ablate.nets.precondition import Model
 from ablate.samplers.drive import FLIP_SHARE, NO_LIMITS, Drawn, Limits, drive
-from ablate.samplers.kernel import Denoiser
 from ablate.samplers.noise import StepNoise, start_numbers
 
 BATCH = 64
@@ -54,7 +53,7 @@ class Sampling:
         progress: Callable[[], None] = lambda: None,
     ) -> None:
         """most: how many samples will be drawn in the end."""
-        self._score = score._replace(model=score.model.to(device))
+        self._score = score.to(device)
         self._source, self._settings, self._seed = source, settings, seed
         self._most, self._device, self._progress = most, device, progress
         self._flips_left = FLIP_SHARE * most * math.prod(score.shape)
@@ -143,17 +142,18 @@ def draw_batch(
     init = INITS[settings.init]
     start = init.draw(source, plan[0].s, u, z, **settings.start_knobs) + plan[0].shift
     labels = None
-    if score.classes:
+    if score.classes and not settings.unlabelled:
         labels = init.labels(source, score.classes, u, **settings.start_knobs).to(device)
     return drive(
         make_kernel(settings),
-        _denoiser(score.model, labels, progress),
+        make_denoiser(score, settings, labels, progress),
         start.view(-1, *score.shape).to(device),
         plan,
         _noise(settings, seed, indices, score.shape, device, len(plan)),
         limits,
         _frame_steps(len(plan)) if frames else (),
         first_memory(settings),
+        evaluations(settings),
     )
 
 
@@ -170,15 +170,6 @@ def _noise(
         return StepNoise(seed, indices, shape, device, steps)
     none = torch.zeros((), device=device).expand(len(indices), *shape)
     return lambda step: none
-
-
-def _denoiser(model: Model, labels: Tensor | None, progress: Callable[[], None]) -> Denoiser:
-    def denoiser(y: Tensor, s: float) -> Tensor:
-        progress()
-        out: Tensor = model(y, torch.full((len(y),), s, device=y.device), labels)
-        return out
-
-    return denoiser
 
 
 def _frame_steps(steps: int) -> set[int]:

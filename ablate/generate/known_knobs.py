@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ablate.diffusion.inits import INITS
 from ablate.generate.coordinates import COORDINATES
+from ablate.generate.guidance_knobs import GuidanceKnobs
 from ablate.generate.settings import Settings
 from ablate.samplers.registry import SAMPLERS
 
@@ -13,7 +14,8 @@ def known_knobs() -> tuple[str, ...]:
     them, and those that single samplers or initialisations own."""
     own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
     own = [*COORDINATES, *own, *start_knob_names()]
-    return (*Settings.model_fields, *dict.fromkeys(own))
+    shared = sorted(Settings.model_fields, key=lambda name: name in GuidanceKnobs.model_fields)
+    return (*shared, *dict.fromkeys(own))
 
 
 def start_knob_names() -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ablate.generate.settings import DEFAULT_FLOOR, Settings, listens
+from ablate.generate.applicability import listens
+from ablate.generate.settings import DEFAULT_FLOOR, Settings
 
 FEW_STEP_LEVELS = 18
 """Levels of the few-step settings unless others are given."""

@@ -8,73 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ablate.core.knobs import values_of
 from ablate.diffusion.capped import check_cap, even_steps
 from ablate.diffusion.inits import INITS
 from ablate.diffusion.processes import GBM, VEGBM, Process, level
 from ablate.generate.afford import Spending, spend, with_levels
-from ablate.generate.coordinates import PAPER_LEVELS, in_paper_knobs, logged_rho, paper_knob
-from ablate.samplers.registry import ANNEALED, SAMPLERS, Sampler
+from ablate.generate.applicability import NO_LABEL, SCHEDULE_KNOBS, listens
+from ablate.generate.coordinates import PAPER_LEVELS, in_paper_knobs, logged_rho
+from ablate.generate.guidance_knobs import GuidanceKnobs
+from ablate.samplers.registry import SAMPLERS, Sampler
 
 if TYPE_CHECKING:
     from ablate.diffusion.grids import Step
 
-SCHEDULE_KNOBS = {"constant": {"sigma"}, "ve": {"sigma_min", "sigma_max"}}
-GRIDS_WITH_FLOOR = {"geometric", "karras", "uniform-t", "gits"}
-GRID_KNOBS = {"grid", "levels", "cost", "s_min", "cap"}
 DEFAULT_FLOOR = 0.01
 """Lowest level of such a grid: noise of 0.01 in log x is 1 % of a pixel's value in [1, 2]."""
 
 TEACHER_LEVELS = 61
 """Levels that the grid `gits` chooses from, as in its paper."""
 
-DECIDING = ("sampler", "integrator", "N", "schedule", "grid")
-"""Knobs that decide whether others apply; each may depend on those before it."""
 
-
-def listens(knob: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether `knob` has a meaning given the other knobs chosen so far."""
-    knob = paper_knob(knob)  # a coordinate has one exactly when its paper knob has
-    sampler = str(chosen.get("sampler"))
-    if sampler in SAMPLERS and knob in ANNEALED and knob not in SAMPLERS[sampler].knobs:
-        return False
-    if knob not in Settings.model_fields:
-        return _owned(knob, sampler, str(chosen.get("init")))
-    if any(knob in knobs for knobs in SCHEDULE_KNOBS.values()):
-        return knob in SCHEDULE_KNOBS.get(chosen.get("schedule", "constant"), {knob})
-    if knob == "integrator":
-        return sampler not in SAMPLERS or SAMPLERS[sampler].law is not None
-    return _fits_integrator(knob, chosen)
-
-
-def _fits_integrator(knob: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether a knob of the levels has a meaning: `N` is the paper's grid, walked or stood for."""
-    grid, sampler = chosen.get("grid", "geometric"), SAMPLERS.get(str(chosen.get("sampler")))
-    integrator = None if sampler and not sampler.law else chosen.get("integrator")
-    if integrator == "literal" and "N" in chosen and knob in GRID_KNOBS:
-        return False
-    if knob == "N":
-        return integrator is not None
-    if knob == "order":
-        return bool(integrator == "exponential")
-    if knob == "s_min":
-        return grid in GRIDS_WITH_FLOOR and integrator != "exponential"
-    if knob == "cap":
-        return bool(grid == "geometric") and integrator != "exponential"
-    return True
-
-
-def _owned(knob: str, sampler: str, init: str) -> bool:
-    """Whether the sampler or the initialisation has a knob of its own by this name; if one of them
-    is not chosen yet, whether any has."""
-    samplers = [SAMPLERS[sampler]] if sampler in SAMPLERS else SAMPLERS.values()
-    inits = [INITS[init]] if init in INITS else INITS.values()
-    return any(knob == own.name for each in (*samplers, *inits) for own in each.own)
-
-
-class Settings(BaseModel):
+class Settings(GuidanceKnobs):
     """A complete configuration. Knobs that do not apply stay None.
 
     A knob that is no field here must be one of the sampler's or the initialisation's own.
@@ -141,6 +97,8 @@ class Settings(BaseModel):
     def _check_own_knobs(self) -> None:
         own = {knob.name: knob for knob in (*self.kind.own, *INITS[self.init].own)}
         for name, value in (self.__pydantic_extra__ or {}).items():
+            if (name, value) == ("label", NO_LABEL):
+                continue
             if name not in own:
                 raise ValueError(
                     f"{name}: sampler {self.sampler!r} has no such knob, nor has init {self.init!r}"
@@ -186,7 +144,13 @@ class Settings(BaseModel):
     @property
     def start_knobs(self) -> dict[str, Any]:
         """The initialisation's own knobs, defaults filled in."""
-        return values_of(INITS[self.init].own, self.__pydantic_extra__ or {})
+        chosen = {k: v for k, v in (self.__pydantic_extra__ or {}).items() if v != NO_LABEL}
+        return values_of(INITS[self.init].own, chosen)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether a network that knows classes is told none."""
+        return (self.__pydantic_extra__ or {}).get("label") == NO_LABEL
 
     @property
     def exponential(self) -> bool:
@@ -214,11 +178,12 @@ class Settings(BaseModel):
 
     @property
     def nfe(self) -> int:
-        """Network evaluations a sample."""
+        """Network evaluations a sample, the guide's included: the most, if it has an interval."""
+        each = 2 if self.guided else 1
         if self.exponential:
-            return self.levels
+            return each * self.levels
         N = self.N or self.levels
-        return self.kind.nfe(N, self.L or 1, self.n or 0, self.own_knobs)
+        return each * self.kind.nfe(N, self.L or 1, self.n or 0, self.own_knobs)
 
     def noise_range(self) -> tuple[float, float]:
         """(highest, lowest) level that the network is asked for."""

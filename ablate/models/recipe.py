@@ -73,7 +73,7 @@ class Recipe(BaseModel):
         Fields that were added later are left out at their defaults, so that older checkpoints
         still match.
         """
-        later = "snapshots objective focus flips label_drop optimiser precision".split()
+        later = ["snapshots", "objective", "focus", "flips", "label_drop", "optimiser", "precision"]
         exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
         exclude["checkpoint_every"] = True  # does not change the weights
         exclude["decay"] = True

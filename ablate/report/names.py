@@ -31,6 +31,12 @@ LEGEND = {
     "levels": "noise levels of the grid; of an exponential integrator, its evaluations",
     "grid": "how the noise levels are spaced",
     "cap": "the most variance that one step removes",
+    "guidance": "weight of the network against its guide; 1: no guide",
+    "guide": "the network without labels, or a weaker network",
+    "guide_low": "noise level down to which the guide acts",
+    "guide_high": "noise level from which on the guide acts",
+    "score_scale": "factor on the score",
+    "label": "the only class to sample; none: without classes",
 }
 """Every known knob, in the order in which reports show them."""
 

@@ -36,14 +36,14 @@ class Drawn(NamedTuple):
 
 
 class _Counted:
-    """A denoiser that counts its calls."""
+    """A denoiser that counts evaluations of networks."""
 
-    def __init__(self, denoiser: Denoiser) -> None:
-        self.denoiser = denoiser
-        self.calls = 0
+    def __init__(self, denoiser: Denoiser, cost: Callable[[float], int]) -> None:
+        self.denoiser, self.cost = denoiser, cost
+        self.evaluations = 0
 
     def __call__(self, y: Tensor, s: float) -> Tensor:
-        self.calls += 1
+        self.evaluations += self.cost(s)
         return self.denoiser(y, s)
 
 
@@ -60,13 +60,15 @@ def drive(
     limits: Limits = NO_LIMITS,
     frames: Collection[int] = (),
     init: Callable[[State], Any] | None = None,
+    cost: Callable[[float], int] = lambda s: 1,
 ) -> Drawn:
     """Run a kernel from y = log x at the first level of `plan` to x at its end.
 
     noise: `noise(j)` is z of step j; frames: the steps before which to keep x; init: makes the
-    kernel's memory from the first state.
+    kernel's memory from the first state; cost: network evaluations of one call of the denoiser at
+    level s.
     """
-    counted = _Counted(denoiser)
+    counted = _Counted(denoiser, cost)
     state, shown, reason = State.of_log(start), [], None
     if init is not None:
         state = state._replace(memory=init(state))
@@ -84,7 +86,7 @@ def drive(
         flipped = torch.zeros(len(start), dtype=torch.long, device=start.device)
     else:
         flipped = ever_crossed.flatten(1).sum(1)
-    return Drawn(state.x, counted.calls, flipped, reason, shown)
+    return Drawn(state.x, counted.evaluations, flipped, reason, shown)
 
 
 def _divergence(state: State, ever_crossed: Tensor | None, limits: Limits) -> str | None:

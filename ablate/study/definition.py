@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from ablate.generate.applicability import DECIDING, listens
 from ablate.generate.known_knobs import start_knob_names
-from ablate.generate.settings import DECIDING, Settings, listens
+from ablate.generate.settings import Settings
 from ablate.metrics.registry import METRICS
 from ablate.results import Objective
 from ablate.study.domain import Domain, Model, Scalar

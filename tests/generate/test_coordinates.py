@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from ablate.core.errors import UserError
 from ablate.diffusion.grids import annealing, relative_steps, uniform
 from ablate.diffusion.processes import GBM, VEGBM
+from ablate.generate.applicability import listens
 from ablate.generate.coordinates import COORDINATES, in_coordinates, in_paper_knobs, law_step
 from ablate.generate.plans import literal_steps, make_kernel, make_plan
 from ablate.generate.presets import with_knobs
-from ablate.generate.settings import Settings, listens
+from ablate.generate.settings import Settings
 from ablate.samplers.kernel import State
 from ablate.samplers.registry import SAMPLERS
 from ablate.study.definition import Study

@@ -8,9 +8,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from ablate.generate.applicability import listens
 from ablate.generate.plans import make_kernel, make_plan
 from ablate.generate.presets import with_knobs
-from ablate.generate.settings import Settings, listens
+from ablate.generate.settings import Settings
 from ablate.samplers.drive import drive
 from ablate.samplers.registry import SAMPLERS
 from tests.samplers.runs import elementwise

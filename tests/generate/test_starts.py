@@ -17,8 +17,9 @@ from ablate.data.datasets import Dataset
 from ablate.diffusion.inits import pick
 from ablate.experiment.image_sets import settings_of
 from ablate.experiment.prepare import available, prepare
+from ablate.generate.applicability import listens
 from ablate.generate.draw import draw_batch
-from ablate.generate.settings import Settings, listens
+from ablate.generate.settings import Settings
 from ablate.generate.source import make_source
 from ablate.models import bundle as bundles
 from ablate.models.score_model import ScoreModel

@@ -53,3 +53,13 @@ def test_the_papers_averages_can_be_chosen_after_training() -> None:
     text = FILES["paper-cifar10"].read_text(encoding="utf-8")
     for iterations in (50_000, 100_000, 150_000):
         assert f"{iterations / 1_300_000:.3f}" in text
+
+
+def test_new_fields_leave_the_identity_of_older_recipes_alone() -> None:
+    """At their defaults they are left out, so that older checkpoints still match."""
+    identity = Recipe(dataset="digits", steps=3).identity()
+    assert '"decay"' not in identity
+    assert '"precision"' not in identity
+    assert '"steps":3' in identity
+    plateau = Recipe(dataset="digits", steps=3, decay=1).identity()
+    assert '"steps"' not in plateau
