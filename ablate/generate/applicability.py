@@ -66,5 +66,7 @@ def _owned(knob: str, sampler: str, init: str) -> bool:
 
 def _all_own() -> Iterator[Knob]:
     """The knobs that single samplers and initialisations have."""
-    for each in (*SAMPLERS.values(), *INITS.values()):
-        yield from each.own
+    for sampler in SAMPLERS.values():
+        yield from sampler.own
+    for init in INITS.values():
+        yield from init.own

@@ -20,7 +20,7 @@ from torch import Tensor
 from ablate.data.datasets import to_pixels
 from ablate.diffusion.inits import INITS
 from ablate.experiment.prepare import Setup
-from ablate.generate.draw import _denoiser
+from ablate.generate.guidance import make_denoiser
 from ablate.generate.plans import evaluated, literal_steps, make_kernel, make_plan
 from ablate.generate.settings import Settings
 from ablate.metrics.estimate import Estimate, Measured, paired_difference
@@ -52,7 +52,7 @@ def on_the_literal_path(setup: Setup, settings: Settings, samples: int) -> Tenso
     """x of the first samples, with the start and the Brownian path of the literal run."""
     score, plan = setup.bundle.score_model, make_plan(settings)
     fine, parts = literal_steps(settings), []
-    denoiser = _denoiser(score.model, None, lambda: None)
+    denoiser = make_denoiser(score, settings, None)
     for first in range(0, samples, BATCH):
         indices = range(first, first + BATCH)
         u, z = start_numbers(SEED, indices, setup.bundle.moments.everything.mean.numel())
