@@ -58,3 +58,25 @@ def import_(file: Annotated[Path, typer.Argument(help="What `compute --out` wrot
 
     address = import_features(file, cache_folder())
     print(f"{address.images} images of {address.dataset}/{address.split}: {address.key}")
+
+
+@features_app.command("codes", epilog="Example: ablate features codes cifar10")
+def codes(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Argument(help="A dataset's name.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write. Default: mlruns/bundles/DATASET-images.safetensors."),
+    ] = None,
+) -> None:
+    """Pack all training images into a few bytes each, so that copies are found without them."""
+    from ablate.core.device import resolve
+    from ablate.data.datasets import load
+    from ablate.metrics.extractors.extractor import find_extractor
+    from ablate.metrics.image_codes import code_images, write_codes
+
+    resolve("cpu")
+    target = safetensors(out or context.obj.bundles / f"{dataset}-images.safetensors")
+    images, extractor = load(dataset), find_extractor(dataset, context.obj.bundles)
+    write_codes(target, code_images(images, extractor), images, extractor)
+    print(target)

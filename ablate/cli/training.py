@@ -136,7 +136,7 @@ def train_features(
     """Train the small classifier whose features FID and KID are measured in."""
     from ablate.cli.progress import counting_bar
     from ablate.data.datasets import load
-    from ablate.training.pack import classifier_recipe, make_extractor
+    from ablate.training.extractors import classifier_recipe, make_extractor
 
     workspace: Workspace = context.obj
     load(dataset)  # an error if it is missing, before anything else

@@ -28,6 +28,7 @@ from ablate.generate.guidance import check_guidance, load_guides
 from ablate.generate.source import check_noise_range, check_starts, make_source
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor
+from ablate.metrics.image_codes import ImageCodes, find_codes
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts, measured_in_studies
@@ -144,7 +145,11 @@ def prepare(
         reference,
         source,
         device,
-        replace(_neighbourhood(real, card, dataset, study.extractor == "small"), compute=compute),
+        replace(
+            _neighbourhood(real, card, dataset, study.extractor == "small"),
+            compute=compute,
+            codes=_codes(card, dataset, study.extractor == "small", workspace),
+        ),
         real,
         _also(study, around),
         study != whole,
@@ -194,6 +199,15 @@ def _neighbourhood(
     if small and dataset is not None and (flips or len(real.splits["train"]) != total):
         sides = None
     return Neighbourhood(real.extractor, sides, dataset, flips, total)
+
+
+def _codes(
+    card: bundles.Card, dataset: datasets.Dataset | None, small: bool, workspace: Workspace
+) -> ImageCodes | None:
+    """Codes of all training images, where the dataset is not here and the extractor is theirs."""
+    if dataset is not None or not small:
+        return None
+    return find_codes(card.dataset, card.dataset_hash, card.extractor, workspace.bundles)
 
 
 def training_images(card: bundles.Card, dataset: datasets.Dataset | None) -> int | None:

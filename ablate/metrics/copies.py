@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ablate.metrics.estimate import Measured, mean_of, mean_over_reference
+from ablate.metrics.image_codes import Codes
 from ablate.metrics.neighbours import Nearest, nearest
 
 K = 10
@@ -105,6 +106,7 @@ class Space(NamedTuple):
     mirrored: bool  # whether training mirrored images, so that a mirrored copy is a copy
     training_images: int | None  # in the whole training set; None if not known
     extractor: str = "none"  # name and hash of what made the vectors
+    codes: Codes | None = None  # if the vectors are coordinates of codes
 
     @property
     def searched(self) -> float | None:
@@ -113,7 +115,7 @@ class Space(NamedTuple):
 
     def protocol(self) -> dict[str, str | int]:
         """How the numbers of this space are measured, in words for the record."""
-        return {
+        words: dict[str, str | int] = {
             "space": self.name,
             "extractor": self.extractor,
             "searched training images": len(self.train),
@@ -122,6 +124,9 @@ class Space(NamedTuple):
             "held-out images": len(self.control.distances),
             "mirrored too": str(self.mirrored),
         }
+        if self.codes is not None:
+            words["compressed"] = f"{len(self.codes.basis)} principal coordinates, int8"
+        return words
 
 
 def find_copies(

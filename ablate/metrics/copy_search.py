@@ -1,7 +1,8 @@
 """The search for training images that samples may be copies of, and a picture of the nearest.
 
-The search runs in features, and in pixels too if the images are on this machine. A bundle carries
-features of a part of the training images. If the images are here, all of them are searched.
+The search runs in features and in pixels. If the images are on this machine, all of them are
+searched as they are. Without them, codes of all training images are, if they come with the
+dataset's bundles; else the features of a part of them that a bundle carries.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ablate.data.tensor_cache import cache_folder, cached_tensors
 from ablate.metrics.copies import Copies, Space, find_copies, make_control
 from ablate.metrics.extractors.extractor import Extractor, extract
 from ablate.metrics.feature_cache import address_of, cached_features
+from ablate.metrics.image_codes import Codes, ImageCodes
 
 MOST_CONTROLS = 1000
 """Most held-out images to compare samples with."""
@@ -35,6 +37,7 @@ class Neighbourhood:
     mirrored: whether training mirrored images.
     training_images: how many the whole training set has, if that is known.
     compute: False for a plan, which needs the cost of a search and no result.
+    codes: of all training images, to search in the place of the dataset.
     """
 
     extractor: Extractor
@@ -43,14 +46,18 @@ class Neighbourhood:
     mirrored: bool
     training_images: int | None
     compute: bool = True
+    codes: ImageCodes | None = None
 
     @cached_property
     def spaces(self) -> list[Space]:
         """The spaces to search: features, if there are any, and pixels if there is a dataset."""
+        by = f"{self.extractor.name} {self.extractor.hash}"
+        if self.dataset is None and self.codes is not None:
+            pairs = (("feature", self.codes.feature, by), ("pixel", self.codes.pixel, "none"))
+            return [self._coded(*each) for each in pairs]
         spaces = []
         if (features := self.features or self._cached()) is not None:
             train, heldout = features[0], features[1][:MOST_CONTROLS]
-            by = f"{self.extractor.name} {self.extractor.hash}"
             spaces.append(self._space("feature", train, heldout, self._mirrored_heldout(), by))
         if self.dataset is not None:
             images = self.dataset.heldout.pixels[:MOST_CONTROLS]
@@ -64,6 +71,12 @@ class Neighbourhood:
     ) -> Space:
         control = make_control(train, heldout, mirror)
         return Space(name, train, control, self.mirrored, self.training_images, extractor)
+
+    def _coded(self, name: str, codes: Codes, extractor: str) -> Space:
+        """A space of codes: its vectors are coordinates."""
+        mirror = codes.mirrored if self.mirrored else None
+        space = self._space(name, codes.coordinates(), codes.heldout, mirror, extractor)
+        return space._replace(codes=codes)
 
     def _cached(self) -> tuple[Tensor, Tensor] | None:
         """The features of the dataset's training and held-out images."""
@@ -107,20 +120,27 @@ class Neighbourhood:
 
     def _vectors(self, space: Space, pixels: Tensor, features: Tensor | None) -> Tensor:
         if space.name == "pixel":
-            return as_vectors(pixels)
-        return extract(self.extractor, pixels) if features is None else features
+            vectors = as_vectors(pixels)
+        else:
+            vectors = extract(self.extractor, pixels) if features is None else features
+        return vectors if space.codes is None else space.codes.project(vectors)
 
     def panel(self, pixels: Tensor, copies: dict[str, Copies]) -> Tensor:
         """The samples nearest to the training set, nearest first: uint8, [rows, columns, C, H, W].
 
-        Each row is a sample and its neighbours; without the dataset, all samples in one row.
+        Each row is a sample and its neighbours, as they are or as thumbnails of their codes;
+        without both, all samples in one row.
         """
         nearest = copies["pixel" if "pixel" in copies else "feature"].samples
         order = nearest.distances[:, 0].argsort()[:PANEL_ROWS]
         shown = pixels[order][:, None]
-        if self.dataset is None:
-            return shown.transpose(0, 1)
-        return torch.cat([shown, self.dataset.train.pixels[nearest.indices[order]]], 1)
+        if self.dataset is not None:
+            return torch.cat([shown, self.dataset.train.pixels[nearest.indices[order]]], 1)
+        if self.codes is not None:
+            blurred = self.codes.pixel.vectors(nearest.indices[order]).round().clamp(0, 255)
+            blurred = blurred.to(torch.uint8).view(*nearest.indices[order].shape, *pixels.shape[1:])
+            return torch.cat([shown, blurred], 1)
+        return shown.transpose(0, 1)
 
 
 def as_vectors(pixels: Tensor) -> Tensor:

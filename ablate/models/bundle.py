@@ -137,8 +137,9 @@ def shipped() -> dict[str, Path]:
     return _bundles(ZOO)
 
 
-BESIDE = ("-features", "-inception", "-inception-train", "-inception-test")
-"""Endings of the names of files beside bundles: classifiers, and features by the Inception."""
+BESIDE = ("-features", "-images", "-inception", "-inception-train", "-inception-test")
+"""Endings of the names of files beside bundles: classifiers, codes of the training images, and
+features by the Inception."""
 
 
 def _bundles(folder: Path) -> dict[str, Path]:

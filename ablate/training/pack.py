@@ -1,9 +1,9 @@
-"""From a dataset to a bundle or a feature extractor: train, measure and write the file."""
+"""From a dataset to a bundle: train, measure and write the file."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,13 @@ from ablate.core.provenance import versions
 from ablate.core.validation import one_line
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset, load
-from ablate.data.registry import DATASETS, ClassifierRecipe
 from ablate.generate.mixtures import mixture_of
-from ablate.metrics.extractors.extractor import Extractor, extract, save_extractor
+from ablate.metrics.extractors.extractor import Extractor, extract
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
 from ablate.training import distributed
 from ablate.training.checkpoint import is_finished
-from ablate.training.classifier import train_classifier
 from ablate.training.loop import Observer, Progress, Trained, train
 from ablate.training.options import DEFAULTS, Options, WarmStart
 
@@ -217,36 +215,3 @@ def card_of(
         steps=steps,
         provenance=provenance,
     )
-
-
-def classifier_recipe(dataset: str, epochs: int | None = None) -> ClassifierRecipe:
-    """How the dataset's classifier is trained, for another number of epochs if given."""
-    recipe = DATASETS[dataset].classifier
-    return recipe if epochs is None else recipe._replace(epochs=epochs)
-
-
-def make_extractor(
-    dataset_name: str,
-    out: Path,
-    epochs: int | None = None,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
-) -> float:
-    """Train the dataset's classifier and write it; returns its held-out accuracy."""
-    dataset = load(dataset_name)
-    recipe = classifier_recipe(dataset_name, epochs)
-    trained = train_classifier(dataset, recipe, progress=progress)
-    card = {
-        "net": {
-            "channels": dataset.shape[0],
-            "classes": trained.net.head.out_features,
-            "widths": recipe.widths,
-            "patch": recipe.patch,
-        },
-        "dataset": dataset.name,
-        "dataset_hash": dataset.hash(),
-        "accuracy": trained.accuracy,
-        "command": f"ablate train-features {dataset_name}",
-        "versions": versions(),
-    }
-    save_extractor(out, trained.net, card)
-    return trained.accuracy

@@ -34,7 +34,7 @@ from ablate.training.classifier import (
     shifted,
     train_classifier,
 )
-from ablate.training.pack import make_extractor
+from ablate.training.extractors import make_extractor
 from tests.support.beds import generator
 
 SMALL = ClassifierRecipe((8, 16), patch=1, epochs=2, batch=64)
