@@ -118,4 +118,5 @@ def bundle_sample(
             workspace, name, settings, samples, seed, picture, where, lambda: tick(next(step))
         )
     print_showcase(shown.metrics, shown.baselines, shown.protocol)
+    print(f"told of each sample: {settings.told(card.recipe.net.classes)}")
     print(picture)

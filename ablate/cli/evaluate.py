@@ -211,5 +211,8 @@ def _to_draw(
 
     target = evaluation.image_set(against or f"{card.dataset}/test")
     sets = [partial(draw, settings) for settings in chosen]
-    knobs_of = [{**settings.knobs(), "seed": seed} for settings in chosen]
+    classes = card.recipe.net.classes
+    knobs_of = [
+        {**settings.knobs(), "seed": seed, "told": settings.told(classes)} for settings in chosen
+    ]
     return _Work(target, card.shape, count, list(sets), knobs_of)

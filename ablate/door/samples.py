@@ -40,6 +40,7 @@ class Images:
     knobs: Mapping[str, Any]  # the configuration
     seed: int
     nfe: int  # network evaluations a sample
+    labels: Tensor | None = None  # the class that the network was told for each, [N]
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -47,7 +48,8 @@ class Images:
     def __getitem__(self, which: slice) -> Images:
         if not isinstance(which, slice):
             raise TypeError("take a slice, such as images[:16]; single images are in .pixels")
-        return Images(self.pixels[which], self.bundle, self.knobs, self.seed, self.nfe)
+        labels = None if self.labels is None else self.labels[which]
+        return Images(self.pixels[which], self.bundle, self.knobs, self.seed, self.nfe, labels)
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.pixels.shape[1:]))
@@ -108,7 +110,7 @@ def sample(
     drawn = draw(score, source, settings, seed, samples, resolve(device))
     if drawn.reason:
         raise UserError(f"{handle.name}: the samples diverged ({drawn.reason})")
-    return Images(drawn.pixels, handle, settings.knobs(), seed, drawn.nfe)
+    return Images(drawn.pixels, handle, settings.knobs(), seed, drawn.nfe, drawn.labels)
 
 
 def settings_for(handle: BundleHandle, knobs: Mapping[str, Any]) -> Settings:

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -86,10 +87,12 @@ def _protocol_tags(protocol: Protocol) -> dict[str, str]:
     return {"protocol.fid": protocol.hash, "protocol.kid": protocol.hash}
 
 
-def tags_of_trial(settings: Settings) -> dict[str, str]:
-    """Tags of a trial's run beside those of every run: how coarse its literal steps are."""
+def tags_of_trial(settings: Settings, classes: int) -> dict[str, str]:
+    """Tags of a trial's run beside those of every run: what the network is told of each sample's
+    class, and how coarse its literal steps are."""
+    told = {"ablate.told": settings.told(classes)}
     found = coarseness(settings)
-    return {} if found is None else {COARSENESS: json.dumps(found._asdict())}
+    return told if found is None else told | {COARSENESS: json.dumps(found._asdict())}
 
 
 def _panel(setup: Setup, result: CellResult) -> Tensor | None:
@@ -115,7 +118,10 @@ def record_files(
             shown.append(NEIGHBOURS)
             columns = neighbours.shape[1]
             save_grid(folder / NEIGHBOURS, neighbours.flatten(0, 1), columns)
-        np.savez_compressed(folder / IMAGES, images=kept.numpy())
+        images: dict[str, Any] = {"images": kept.numpy()}
+        if (labels := result.drawing.labels) is not None:
+            images["labels"] = labels[:KEPT_IMAGES].numpy()
+        np.savez_compressed(folder / IMAGES, **images)
         np.savez_compressed(folder / FEATURES, features=result.features.numpy())
         if trial_run is not None:
             for name in shown:

@@ -112,7 +112,7 @@ class Runner:
         """Open the trial's run. The second value is the run of its first cell, which a new trial
         opens in the same transaction."""
         number, knobs, cell = claim.entry.number, settings.knobs(), None
-        own = {**tags, **tags_of_trial(settings)}
+        own = {**tags, **tags_of_trial(settings, self._setup.bundle.card.recipe.net.classes)}
         if claim.again:
             run_id = self._record.reopen_trial(number, knobs, own)
             self.open.append(run_id)

@@ -33,6 +33,7 @@ class Drawing(NamedTuple):
     clamp_rate: float
     flip_rate: float
     reason: str | None  # of divergence
+    labels: Tensor | None = None  # the class that the network was told for each, [N]
 
 
 class Sampling:
@@ -61,6 +62,8 @@ class Sampling:
         self._pixels = torch.empty(room, *score.shape, dtype=torch.uint8)
         self._clamped = torch.empty(room, dtype=torch.float64)  # share of pixels
         self._flipped = torch.empty(room, dtype=torch.int64)
+        told = bool(score.classes) and not settings.unlabelled
+        self._labels = torch.empty(room, dtype=torch.int64) if told else None
         self._strip: Tensor | None = None
         self._filled, self._nfe = 0, 0
         self._reason: str | None = None
@@ -79,6 +82,7 @@ class Sampling:
             clamp_rate=float(self._clamped[:count].mean()),
             flip_rate=float(flipped.mean()) / math.prod(self._score.shape),
             reason=self._reason,
+            labels=None if self._labels is None else self._labels[:count],
         )
 
     def _draw_batch(self) -> None:
@@ -100,6 +104,8 @@ class Sampling:
         rows = slice(first, first + BATCH)
         self._pixels[rows], self._clamped[rows] = to_pixels(run.x.cpu().nan_to_num(0.0))
         self._flipped[rows] = run.flipped.cpu()
+        if self._labels is not None and run.labels is not None:
+            self._labels[rows] = run.labels.cpu()
         self._filled, self._reason = first + BATCH, run.reason
         self._flips_left -= float(run.flipped[: self._most - first].sum())
 
@@ -144,7 +150,7 @@ def draw_batch(
     labels = None
     if score.classes and not settings.unlabelled:
         labels = init.labels(source, score.classes, u, **settings.start_knobs).to(device)
-    return drive(
+    run = drive(
         make_kernel(settings),
         make_denoiser(score, settings, labels, progress),
         start.view(-1, *score.shape).to(device),
@@ -155,6 +161,7 @@ def draw_batch(
         first_memory(settings),
         evaluations(settings),
     )
+    return run._replace(labels=labels)
 
 
 def _noise(

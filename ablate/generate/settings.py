@@ -152,6 +152,15 @@ class Settings(GuidanceKnobs):
         """Whether a network that knows classes is told none."""
         return (self.__pydantic_extra__ or {}).get("label") == NO_LABEL
 
+    def told(self, classes: int) -> str:
+        """What a network with so many classes is told of each sample, in words."""
+        if not classes:
+            return "nothing: the network knows no classes"
+        if self.unlabelled:
+            return "no class"
+        label = self.start_knobs.get("label")
+        return f"class {label}" if label is not None else f"its start's class, 0 to {classes - 1}"
+
     @property
     def exponential(self) -> bool:
         """Whether an exponential integrator stands for the literal run."""

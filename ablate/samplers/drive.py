@@ -33,6 +33,7 @@ class Drawn(NamedTuple):
     flipped: Tensor  # pixels that ever changed sign, [B]
     reason: str | None  # why the run was stopped, or None
     frames: list[Tensor]  # x before each of the requested steps
+    labels: Tensor | None = None  # the class that the network was told for each sample, [B]
 
 
 class _Counted:

@@ -113,8 +113,10 @@ def test_without_the_dataset_neighbours_are_found_by_features(
 def test_a_part_of_the_training_images_gives_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the shipped bundle of Kuzushiji-MNIST carries, on a machine without the dataset."""
+    """What the shipped bundle of Kuzushiji-MNIST carries, on a machine without the dataset and
+    without the codes of all its training images."""
     monkeypatch.setenv("ABLATE_DATA", str(tmp_path))
+    monkeypatch.setattr("ablate.metrics.image_codes.ZOO", tmp_path)
     text = TEXT.format(method="grid", trials=4).replace("tiny.safetensors", "kmnist")
     setup = prepare(
         parse(text.replace("samples = 40", "samples = 8"), "t", "quick"), Workspace(tmp_path)

@@ -177,3 +177,19 @@ def test_a_guide_must_fit(conditional: Bundle, tiny_bundle: Path, tmp_path: Path
         check_guidance(settings, conditional, changed(s_max=0.5))
     with pytest.raises(UserError, match="neither known"):
         load_guides([settings_of(guidance=2.0, guide="bundle:nothing")], workspace)
+
+
+def test_a_drawing_says_which_class_each_sample_was_told(conditional: Bundle) -> None:
+    """Even over the classes, from (seed, i) alone; none where the network is told none."""
+    score, source = conditional.score_model, Source(conditional.moments)
+    whole = draw(score, source, settings_of(), 0, 130)
+    assert whole.labels is not None
+    assert whole.labels.shape == (130,)
+    assert set(whole.labels.tolist()) == set(range(10))
+    few = draw(score, source, settings_of(), 0, 7)
+    assert few.labels is not None
+    assert torch.equal(few.labels, whole.labels[:7])
+    assert draw(score, source, settings_of(label="none"), 0, 2).labels is None
+    assert settings_of().told(10) == "its start's class, 0 to 9"
+    assert settings_of(label=3).told(10) == "class 3"
+    assert settings_of(label="none").told(10) == "no class"
