@@ -18,7 +18,7 @@ Fetch = Callable[[str, str], Path]
 
 NEAREST = (
     "The samples nearest to the training set, nearest first; each is followed by its nearest "
-    "training images where these were on the machine."
+    "training images, or thumbnails of them, where there were any on the machine."
 )
 
 
