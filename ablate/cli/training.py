@@ -14,6 +14,7 @@ from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.models.recipe import Recipe
+    from ablate.training.clock import TrainingTime
     from ablate.training.loop import Observer, StepReport
     from ablate.training.options import Options
 
@@ -75,6 +76,7 @@ def _train(
     from ablate.data.datasets import load
     from ablate.metrics.extractors.extractor import find_extractor
     from ablate.training import distributed
+    from ablate.training.clock import TrainingTime
     from ablate.training.pack import is_done, locked_training, make_bundle
 
     checkpoint = workspace.mlruns / "training" / f"{name}.pt"
@@ -86,14 +88,24 @@ def _train(
             if first:
                 print(f"already finished: {target}; --again trains it anew")
             return
-        with _watched(workspace, name, recipe, options, where, first) as watch:
-            files = (checkpoint, target, where)
+        took = TrainingTime(checkpoint.with_suffix(".seconds"))
+        with _watched(workspace, name, recipe, options, where, first, took) as watch:
             trained = make_bundle(
-                name, recipe, dataset, extractor, *files, options=options, watch=watch
+                name,
+                recipe,
+                dataset,
+                extractor,
+                checkpoint,
+                target,
+                where,
+                options=options,
+                watch=watch,
+                hours=lambda: took.hours,
             )
         if first:
             if not recipe.snapshots:
                 checkpoint.unlink(missing_ok=True)
+            took.remove()
             for s, error in trained.heldout_error.items():
                 print(f"held-out error at s = {s:<5g} {error:.3e}")
             print(target)
@@ -101,9 +113,16 @@ def _train(
 
 @contextmanager
 def _watched(
-    workspace: Workspace, name: str, recipe: Recipe, options: Options, device: str, first: bool
+    workspace: Workspace,
+    name: str,
+    recipe: Recipe,
+    options: Options,
+    device: str,
+    first: bool,
+    took: TrainingTime,
 ) -> Iterator[Observer | None]:
-    """An observer with a progress bar and a run in MLflow; None in all processes but the first."""
+    """An observer with a progress bar and a run in MLflow, which writes how long the training took;
+    None in all processes but the first."""
     from ablate.cli.progress import counting_bar
     from ablate.training.mlflow_log import logged
 
@@ -119,8 +138,12 @@ def _watched(
             speed = f"{report.images_per_second:.0f} images/s"
             tick(report.step, report.loss, report.steps, speed)
             log(report)
+            took.after_step(report.step)
 
-        yield watch
+        try:
+            yield watch
+        finally:
+            took.write()
 
 
 @app.command("train-features", epilog="Example: ablate train-features digits")

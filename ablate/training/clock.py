@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from ablate.core.files import whole_file
 from ablate.models.recipe import Recipe
 from ablate.training import distributed
 from ablate.training.ema import PowerEMA
@@ -14,6 +16,9 @@ from ablate.training.step import TrainableModel, TrainingImages, take_step
 
 TIMED_STEPS, UNTIMED_STEPS = 20, 5
 """Steps taken to measure their duration; the first few are slower (compiling, allocating)."""
+
+WRITE_SECONDS = 20.0
+"""Time between writings of how long a training has run."""
 
 CHECKPOINT_SECONDS = 180.0
 """Time between checkpoints: what an interrupted training loses at most."""
@@ -75,6 +80,40 @@ def every(seconds: float) -> Callable[[int], bool]:
         return True
 
     return due
+
+
+class TrainingTime:
+    """How long a training has run in all, in a small file beside its checkpoint.
+
+    It is no part of the checkpoint: a resumed training ends with the same bytes as one that was
+    never interrupted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._began, self._due = path, time.monotonic(), every(WRITE_SECONDS)
+        try:
+            self._before = float(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._before = 0.0
+
+    @property
+    def hours(self) -> float:
+        """Of this run and all before it."""
+        return (self._before + time.monotonic() - self._began) / 3600
+
+    def after_step(self, step: int) -> None:
+        """Write it now and then."""
+        if self._due(step):
+            self.write()
+
+    def write(self) -> None:
+        """Write it, so that a run that continues adds to it."""
+        with whole_file(self._path) as scratch:
+            scratch.write_text(f"{3600 * self.hours:.0f}\n", encoding="utf-8")
+
+    def remove(self) -> None:
+        """Forget it: the training is packed."""
+        self._path.unlink(missing_ok=True)
 
 
 class ImagesPerSecond:

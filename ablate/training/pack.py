@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,18 @@ def make_bundle(
     progress: Progress = lambda step, loss: None,
     options: Options = DEFAULTS,
     watch: Observer | None = None,
+    hours: Callable[[], float] | None = None,
 ) -> Trained:
-    """Train by the recipe, or continue; the first of several processes writes the bundle."""
+    """Train by the recipe, or continue; the first of several processes writes the bundle.
+
+    hours: how long the training took in all, for the card.
+    """
     trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
     if distributed.rank() == 0:
         card = _card(name, dataset, extractor.hash, trained, options)
+        if hours is not None:
+            took = {"hours": round(hours(), 2), "cpu_threads": torch.get_num_threads()}
+            card = card.model_copy(update={"provenance": card.provenance | took})
         features = split_features(extractor, dataset)
         mixture = mixture_of(dataset, trained.moments)
         bundles.write(out, card, trained.model.cpu(), trained.moments, features, mixture)

@@ -38,3 +38,26 @@ def test_checkpoints_can_be_due_by_steps(
     train(recipe, digits, tmp_path / "a.pt", progress=look)
     assert seen == [0, 0, 2, 2, 4]
     assert recipe.identity() == tiny_recipe.model_copy(update={"steps": 5}).identity()
+
+
+def test_training_time_adds_up_over_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of an hour, the first killed half a minute after it last wrote; the time between
+    them does not count. A file with something else in it counts as none."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    path = tmp_path / "a.seconds"
+    first = clock.TrainingTime(path)
+    now[0] += 3570
+    first.after_step(1)
+    now[0] += 10
+    first.after_step(2)  # not due yet
+    now[0] += 20 + 5000
+    second = clock.TrainingTime(path)
+    now[0] += 3600
+    assert second.hours == pytest.approx((3570 + 3600) / 3600)
+    second.write()
+    assert clock.TrainingTime(path).hours == pytest.approx((3570 + 3600) / 3600)
+    path.write_text("an hour", encoding="utf-8")
+    assert clock.TrainingTime(path).hours == 0
+    second.remove()
+    assert not path.exists()
