@@ -53,6 +53,7 @@ class TrainingObjective:
     noise_range: Callable[[Levels], tuple[float, float]]
     noise_levels: Callable[[Levels, torch.Generator], Tensor]
     needs_classes: bool = False  # whether the network must be conditioned on labels
+    tells_maps: bool = False  # whether `losses` takes the maps of augmented images
 
 
 def log_uniform_levels(recipe: Levels, generator: torch.Generator) -> Tensor:
@@ -88,6 +89,7 @@ OBJECTIVES: Registry[TrainingObjective] = Registry(
             "preconditioned",
             "the denoiser's error, weighted to unit size at every level (Wiener preconditioning)",
             inputs=2,  # y and the linear denoiser
+            tells_maps=True,
             parametrise=lambda net, moments: Preconditioned(net, moments.everything),
             noise_range=lambda recipe: (recipe.s_min, recipe.s_max),
             noise_levels=log_uniform_levels,
@@ -96,6 +98,7 @@ OBJECTIVES: Registry[TrainingObjective] = Registry(
             "class-preconditioned",
             "the same; a labelled image is preconditioned by its class's Gaussian",
             inputs=2,
+            tells_maps=True,
             parametrise=lambda net, moments: Preconditioned(
                 net, moments.everything, moments.classes
             ),

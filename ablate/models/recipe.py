@@ -35,6 +35,7 @@ class Recipe(BaseModel):
     s_max: float = Field(3.0, gt=0)
     focus: float = Field(0.0, ge=0, lt=1)  # on the middle of that range of levels; 0: log-uniform
     flips: bool = False  # mirror images with probability ½, where left and right are alike
+    augment: float = Field(0.0, ge=0, le=1)  # share of images changed by small affine maps
     rank: int = Field(
         256, ge=0
     )  # of the covariance for preconditioning and initialisation; 0: EDM's
@@ -57,6 +58,10 @@ class Recipe(BaseModel):
             raise ValueError(f"objective: {OBJECTIVES.unknown(self.objective)}")
         if OBJECTIVES[self.objective].needs_classes and not self.net.classes:
             raise ValueError(f"objective: {self.objective} needs net.classes above 0")
+        if self.augment and not (self.net.augmented and self.net.kind == "compact"):
+            raise ValueError("augment needs net.augmented = true and net.kind = 'compact'")
+        if self.augment and not OBJECTIVES[self.objective].tells_maps:
+            raise ValueError(f"augment: objective {self.objective} does not tell the network")
         return self
 
     def noise_range(self) -> tuple[float, float]:
@@ -73,13 +78,22 @@ class Recipe(BaseModel):
         Fields that were added later are left out at their defaults, so that older checkpoints
         still match.
         """
-        later = ["snapshots", "objective", "focus", "flips", "label_drop", "optimiser", "precision"]
+        later = [
+            "snapshots",
+            "objective",
+            "focus",
+            "flips",
+            "label_drop",
+            "optimiser",
+            "precision",
+            "augment",
+        ]
         exclude: dict[str, Any] = {name: True for name in later if _is_default(self, name)}
         exclude["checkpoint_every"] = True  # does not change the weights
         exclude["decay"] = True
         if self.decay:
             exclude["steps"] = True  # any number has the same plateau; see `check_schedule`
-        of_net = ("kind", "width", "classes", "options")
+        of_net = ("kind", "width", "classes", "options", "augmented")
         exclude["net"] = {name for name in of_net if _is_default(self.net, name)}
         return self.model_dump_json(exclude=exclude)
 

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+MAP_NUMBERS = 6
+"""Numbers that describe an affine map of the plane: four of its matrix, two of its shift."""
+
 
 def zeroed(layer: nn.Conv2d) -> nn.Conv2d:
     """The layer with all weights zero, so that a residual branch starts as the identity."""
@@ -47,12 +50,15 @@ def joined(skip: Tensor, branch: Tensor) -> Tensor:
 class LevelEmbedding(nn.Module):
     """An embedding of log s, [B] -> [B, width]: sines of fixed frequencies, then two layers.
 
-    With `classes` a row for each label, [B], is added; label `classes` and None mean no class.
+    With `classes` a row for each label, [B], is added; label `classes` and None mean no class. With
+    `augmented` the numbers of an affine map are told, too, [B, MAP_NUMBERS]; None means no map.
     """
 
     frequencies: Tensor
 
-    def __init__(self, width: int, count: int = 16, classes: int = 0) -> None:
+    def __init__(
+        self, width: int, count: int = 16, classes: int = 0, augmented: bool = False
+    ) -> None:
         super().__init__()
         self.classes = classes
         # log s spans about 7 units: from half a period over all of it to some 8 per unit
@@ -63,10 +69,19 @@ class LevelEmbedding(nn.Module):
         self.labels = nn.Embedding(classes + 1, width) if classes else None
         if self.labels is not None:
             nn.init.normal_(self.labels.weight, std=0.1)  # about the spread of the level's entries
+        self.maps = nn.Linear(MAP_NUMBERS, width, bias=False) if augmented else None
+        if self.maps is not None:
+            nn.init.zeros_(self.maps.weight)
 
-    def forward(self, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, log_s: Tensor, labels: Tensor | None = None, maps: Tensor | None = None
+    ) -> Tensor:
         angle = log_s[:, None] * self.frequencies
         embedding = functional.silu(self.layers(torch.cat([angle.sin(), angle.cos()], 1)))
+        if maps is not None:
+            if self.maps is None:
+                raise ValueError("maps given to a network built without net.augmented")
+            embedding = embedding + self.maps(maps)
         if self.labels is None:
             if labels is not None:
                 raise ValueError("labels given to a network built with classes=0")

@@ -18,7 +18,7 @@ class Compact(nn.Module):
 
     inputs, outputs: image channels in and out; patch: pixels folded into channels by the stem;
     widths: channels at each resolution; blocks: residual blocks at each resolution, each way;
-    classes: of labels, 0 for none.
+    classes: of labels, 0 for none; augmented: whether it is told how images were augmented.
     """
 
     def __init__(
@@ -30,11 +30,12 @@ class Compact(nn.Module):
         patch: int = 1,
         dropout: float = 0.0,
         classes: int = 0,
+        augmented: bool = False,
     ) -> None:
         super().__init__()
         self.patch = patch
         embedding = 4 * widths[0]
-        self.level = LevelEmbedding(embedding, classes=classes)
+        self.level = LevelEmbedding(embedding, classes=classes, augmented=augmented)
         self.stem = nn.Conv2d(inputs * patch**2, widths[0], 3, padding=1)
 
         def stage(first: int, width: int) -> nn.ModuleList:
@@ -51,8 +52,14 @@ class Compact(nn.Module):
         self.out_norm = norm(widths[0])
         self.out = zeroed(nn.Conv2d(widths[0], outputs * patch**2, 3, padding=1))
 
-    def forward(self, image: Tensor, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
-        embedding = self.level(log_s, labels)
+    def forward(
+        self,
+        image: Tensor,
+        log_s: Tensor,
+        labels: Tensor | None = None,
+        maps: Tensor | None = None,
+    ) -> Tensor:
+        embedding = self.level(log_s, labels, maps)
         h = self.stem(functional.pixel_unshuffle(image, self.patch))
         skips = []
         for stage, shrink in zip(self.down, self.shrink, strict=True):
@@ -76,4 +83,4 @@ def _through(stage: nn.Module, h: Tensor, embedding: Tensor) -> Tensor:
 def build(config: Net, inputs: int, outputs: int) -> Compact:
     """The registry's `compact`."""
     shape = (config.widths, config.blocks, config.patch, config.dropout)
-    return Compact(inputs, outputs, *shape, classes=config.classes)
+    return Compact(inputs, outputs, *shape, classes=config.classes, augmented=config.augmented)

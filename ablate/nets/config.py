@@ -19,4 +19,5 @@ class Net(BaseModel):
     dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
     width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
     classes: int = Field(0, ge=0)  # number of labels to condition on; 0: none
+    augmented: bool = False  # compact: whether it is told how a training image was augmented
     options: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of other kinds

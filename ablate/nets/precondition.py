@@ -12,12 +12,20 @@ from ablate.diffusion.moments import Gaussian
 from ablate.nets.class_gaussians import ClassGaussians
 
 
-def _evaluated(net: nn.Module, image: Tensor, log_s: Tensor, labels: Tensor | None) -> Tensor:
+def _evaluated(
+    net: nn.Module,
+    image: Tensor,
+    log_s: Tensor,
+    labels: Tensor | None,
+    maps: Tensor | None = None,
+) -> Tensor:
     """The network's output, in the layout that convolutions are fastest in.
 
-    Labels are passed only if there are any, so that a network need not accept them.
+    Labels and maps are passed only if there are any, so that a network need not accept them.
     """
-    condition = () if labels is None else (labels,)
+    condition: tuple[Tensor | None, ...] = () if labels is None else (labels,)
+    if maps is not None:
+        condition = (labels, maps)
     out: Tensor = net(image.contiguous(memory_format=torch.channels_last), log_s, *condition)
     return out
 
@@ -97,18 +105,30 @@ class Preconditioned(Model):
             return self.gaussian.wiener_error(s[:, None])
         return self.classes.error(s[:, None], labels)
 
-    def losses(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        """The error of each image, [B], noised by z to levels s; weighted to unit size."""
-        denoised = self(y_0 + s[:, None, None, None] * z, s, labels)
+    def losses(
+        self,
+        y_0: Tensor,
+        s: Tensor,
+        z: Tensor,
+        labels: Tensor | None = None,
+        maps: Tensor | None = None,
+    ) -> Tensor:
+        """The error of each image, [B], noised by z to levels s; weighted to unit size.
+
+        maps: how the images were augmented, which the network is told.
+        """
+        denoised = self(y_0 + s[:, None, None, None] * z, s, labels, maps)
         return preconditioned_each(denoised, y_0, self.error_variance(s, labels))
 
-    def forward(self, y: Tensor, s: Tensor, labels: Tensor | None = None) -> Tensor:
-        """y: [B, C, H, W], s and labels: [B]."""
+    def forward(
+        self, y: Tensor, s: Tensor, labels: Tensor | None = None, maps: Tensor | None = None
+    ) -> Tensor:
+        """y: [B, C, H, W], s and labels: [B], maps: [B, MAP_NUMBERS]."""
         linear = self.linear(y, s, labels)
         mean = self.mean.view(y.shape[1:])
         variance = self.gaussian.pixel_variance()
         noisy_spread = (variance + s**2).sqrt()[:, None, None, None]
         inputs = torch.cat([(y - mean) / noisy_spread, (linear - mean) / variance.sqrt()], 1)
-        correction = _evaluated(self.net, inputs, s.log(), labels)
+        correction = _evaluated(self.net, inputs, s.log(), labels, maps)
         out: Tensor = linear + self.error_variance(s, labels).sqrt()[..., None, None] * correction
         return out

@@ -21,6 +21,7 @@ from ablate.models.bundle import build_model
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
 from ablate.training import distributed
+from ablate.training.augmentation import apply_maps, draw_maps
 from ablate.training.optimiser import make_optimiser
 from ablate.training.options import WarmStart
 
@@ -41,15 +42,23 @@ class Losses(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, y_0: Tensor, s: Tensor, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        return self.model.losses(y_0, s, z, labels)
+    def forward(
+        self,
+        y_0: Tensor,
+        s: Tensor,
+        z: Tensor,
+        labels: Tensor | None = None,
+        *maps: Tensor,
+    ) -> Tensor:
+        """maps: how the images were augmented, for models that are told."""
+        return self.model.losses(y_0, s, z, labels, *maps)
 
 
 class TrainableModel(NamedTuple):
     """A model with its loss function and its optimiser."""
 
     model: Model
-    losses: Callable[..., Tensor]  # (y_0, s, z, labels) -> the loss of each image, [B]
+    losses: Callable[..., Tensor]  # (y_0, s, z, labels, maps) -> the loss of each image, [B]
     optimiser: torch.optim.Optimizer
 
 
@@ -149,8 +158,12 @@ def take_step(
     if recipe.net.classes:
         dropped = torch.rand(recipe.batch, generator=generator)[share] < recipe.label_drop
         labels = images.labels[chosen].masked_fill(dropped.to(device), recipe.net.classes)
+    maps: tuple[Tensor, ...] = ()
+    if recipe.augment:
+        maps = (draw_maps(recipe.batch, recipe.augment, generator)[share].to(device),)
+        y_0 = apply_maps(y_0, *maps)
     with _dropout(recipe, generator, device):
-        losses = trainable.losses(y_0, s, z, labels)
+        losses = trainable.losses(y_0, s, z, labels, *maps)
     trainable.optimiser.zero_grad(set_to_none=True)
     losses.mean().backward()
     nn.utils.clip_grad_norm_(trainable.model.net.parameters(), recipe.clip)

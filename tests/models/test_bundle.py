@@ -267,11 +267,15 @@ def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset) -> No
 
 
 def test_shipped_bundles_are_small_and_known_by_their_own_names() -> None:
-    shipped = [path for path in bundles.ZOO.glob("*.safetensors") if "-features" not in path.stem]
-    assert [path.stem for path in shipped if path.stem == "digits"]
-    for path in shipped:
-        assert path.stat().st_size <= 12e6
-        assert bundles.read_card(path).name == path.stem
+    """So are the files beside them, which bundles of one dataset share."""
+    shipped = bundles.shipped()
+    assert "digits" in shipped
+    for name, path in shipped.items():
+        assert path.stat().st_size <= (24e6 if name.endswith("-large") else 12e6)
+        assert bundles.read_card(path).name == name
+    beside = set(bundles.ZOO.glob("*.safetensors")) - set(shipped.values())
+    assert {path.stem.rpartition("-")[2] for path in beside} == {"features", "images"}
+    assert all(path.stat().st_size <= 12e6 for path in beside)
 
 
 # --- refusals -----------------------------------------------------------------------------------
