@@ -46,7 +46,7 @@ def bundle_show(context: typer.Context, name: BundleName) -> None:
 )
 def bundle_import(
     context: typer.Context,
-    weights: Annotated[Path, typer.Argument(help="A .safetensors file or a state dict.")],
+    weights: Annotated[Path, typer.Argument(help="A .safetensors file or a checkpoint.")],
     recipe: Annotated[
         str, typer.Option(help="Training file that names its network, objective and dataset.")
     ],
@@ -58,10 +58,16 @@ def bundle_import(
         int | None, typer.Option("--N", min=3, help="For a network conditioned on k: its N.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Key of the state dict, if the file has several.")
+        str | None,
+        typer.Option(
+            help="Part of a file with several state dicts, such as model. Default: an average, ema."
+        ),
     ] = None,
 ) -> None:
-    """Make a bundle of a network that was trained elsewhere, by default conditioned on log s."""
+    """Make a bundle of a network that was trained elsewhere, by default conditioned on log s.
+
+    The names of weights may be ours or those of NCSN, NCSNv2 and score_sde.
+    """
     from ablate.data.datasets import load
     from ablate.metrics.extractors.extractor import find_extractor
     from ablate.models.bundle import Steps

@@ -17,7 +17,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate.core.errors import UserError, first_line
 from ablate.core.files import whole_file
@@ -28,7 +28,7 @@ from ablate.diffusion.processes import GBM
 from ablate.models.objectives import OBJECTIVES
 from ablate.models.recipe import Recipe
 from ablate.models.score_model import ScoreModel
-from ablate.nets.by_step import ByStep
+from ablate.nets.by_step import ByStep, check_condition
 from ablate.nets.precondition import Model
 from ablate.nets.registry import make_net
 
@@ -89,6 +89,7 @@ def build_model(
     """The denoiser of a recipe for images of `shape`."""
     channels, objective = shape[0], OBJECTIVES[recipe.objective]
     net = make_net(recipe.net, objective.inputs * channels, channels)
+    check_condition(net, steps is not None)
     if steps is not None:
         net = ByStep(net, GBM(steps.sigma), steps.N, continuous=True)
     model = objective.parametrise(net, moments)
@@ -104,7 +105,7 @@ def write(
     mixture: Mixture | None = None,
 ) -> None:
     """Write a bundle's file, whole or not at all."""
-    tensors = {f"net.{name}": value.half() for name, value in model.net.state_dict().items()}
+    tensors = _stored_weights(model.net)
     tensors |= {f"everything.{k}": v.float() for k, v in moments.everything._asdict().items()}
     for field in Gaussian._fields:
         stacked = torch.stack([getattr(gaussian, field) for gaussian in moments.classes]).float()
@@ -121,6 +122,13 @@ def write(
     card = card.model_copy(update={"content": _digest(tensors)})
     with whole_file(path) as scratch:
         save_file(tensors, scratch, {"ablate": card.model_dump_json()})
+
+
+def _stored_weights(net: nn.Module) -> dict[str, Tensor]:
+    """The weights as float16; what is fixed (frequencies of log s) keeps its digits."""
+    fixed = {name for name, value in net.named_parameters() if not value.requires_grad}
+    tensors = net.state_dict().items()
+    return {f"net.{name}": v.float() if name in fixed else v.half() for name, v in tensors}
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

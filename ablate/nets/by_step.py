@@ -45,3 +45,12 @@ class ByStep(nn.Module):
         k = k if self.continuous else nearest.long()
         out: Tensor = self.net(image, k) if labels is None else self.net(image, k, labels)
         return out
+
+
+def check_condition(net: nn.Module, by_step: bool) -> None:
+    """Raise an error if a published network is not given what it is conditioned on."""
+    condition = getattr(net, "condition", None)
+    if condition == "k" and not by_step:
+        raise ValueError("the network is conditioned on a step k; --sigma and --N say what k meant")
+    if condition == "log s" and by_step:
+        raise ValueError("the network is conditioned on the noise level: no --sigma and --N")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+Option = str | int | float | bool
 
 
 class Net(BaseModel):
@@ -20,4 +22,11 @@ class Net(BaseModel):
     width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
     classes: int = Field(0, ge=0)  # number of labels to condition on; 0: none
     augmented: bool = False  # compact: whether it is told how a training image was augmented
-    options: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of other kinds
+    options: dict[str, Option] = Field(default_factory=dict)  # of one kind alone
+
+    def read_options(self, **defaults: Option) -> dict[str, Any]:
+        """The options, with defaults where they are not given; others are an error."""
+        if unknown := sorted(set(self.options) - set(defaults)):
+            known = ", ".join(defaults)
+            raise ValueError(f"net.options: {self.kind} has no {unknown[0]!r}, it has {known}")
+        return defaults | self.options

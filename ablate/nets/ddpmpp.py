@@ -3,7 +3,8 @@
 Published in Song et al. 2021, "Score-Based Generative Modeling through Stochastic Differential
 Equations" (arXiv:2011.13456, appendix H), with its code: github.com/yang-song/score_sde_pytorch,
 configs/vp/cifar10_ddpmpp_continuous.py (4 blocks at each resolution) and the "deep" one (8, which
-the multiplicative paper's own code trains). Written anew from the description.
+the multiplicative paper's own code trains). Written anew from the description. Options make it the
+published network with its embedding of time, or NCSN++ of the same publication.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -19,6 +21,17 @@ from torch.nn import functional
 
 from ablate.nets.blocks import Attention, LevelEmbedding, zeroed
 from ablate.nets.config import Net
+from ablate.nets.published import (
+    Condition,
+    FilteredConv,
+    filtered_double,
+    filtered_half,
+    over_level,
+    rescaled,
+    use_fourier_features,
+    use_positions,
+    use_published_groups,
+)
 
 Resample = Callable[[Tensor], Tensor]
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
@@ -94,6 +107,9 @@ class DDPMpp(nn.Module):
         super().__init__()
         if width % 4:
             raise ValueError(f"width must be a multiple of 4 (channels are normed), not {width}")
+        self.condition: Condition | None = None  # of a published variant
+        self.rescales = self.divides = self.filters = False
+        self.pyramid = nn.ModuleList()  # NCSN++: the image at each resolution
         self.conditioning = LevelEmbedding(4 * width, width // 2, classes)
         for layer in self.conditioning.layers:
             if isinstance(layer, nn.Linear):
@@ -127,11 +143,14 @@ class DDPMpp(nn.Module):
 
     def forward(self, image: Tensor, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
         embedding = self.conditioning(log_s, labels)
+        image = rescaled(image) if self.rescales else image
         h = self.stem(image)
         kept = [h]
         for level, stage in enumerate(self.down):
             if level:
-                h = self.shrink[level - 1](h, embedding, halved)
+                h = self.shrink[level - 1](h, embedding, filtered_half if self.filters else halved)
+                if self.pyramid:
+                    h = image = (self.pyramid[level - 1](image) + h) * math.sqrt(0.5)
                 kept.append(h)
             for block in stage.children():
                 h = block(h, embedding)
@@ -140,11 +159,12 @@ class DDPMpp(nn.Module):
             h = block(h, embedding)
         for level, stage in enumerate(self.up):
             if level:
-                h = self.grow[level - 1](h, embedding, partial(grown, like=kept[-1]))
+                double = filtered_double if self.filters else partial(grown, like=kept[-1])
+                h = self.grow[level - 1](h, embedding, double)
             for block in stage.children():
                 h = block(torch.cat([h, kept.pop()], 1), embedding)
         out: Tensor = self.out(functional.silu(self.out_norm(h)))
-        return out
+        return over_level(out, log_s) if self.divides else out
 
 
 def _norm(channels: int) -> nn.GroupNorm:
@@ -174,9 +194,42 @@ def _attention(channels: int) -> Attention:
     return layer
 
 
+EMBEDDINGS: dict[str, Condition] = {"time": "k", "fourier": "log s"}
+
+
+def use_published(net: DDPMpp, embedding: str) -> None:
+    """Embed the condition as published: time in DDPM++, log s by Fourier features in NCSN++."""
+    if embedding not in EMBEDDINGS:
+        raise ValueError(f"net.options: embedding must be time or fourier, not {embedding!r}")
+    if net.conditioning.classes:
+        raise ValueError("net.classes: published networks have none")
+    net.condition = EMBEDDINGS[embedding]
+    use_published_groups(net)
+    if embedding == "time":
+        use_positions(net.conditioning)
+        return
+    width = net.stem.out_channels
+    net.conditioning = LevelEmbedding(4 * width, width)
+    use_fourier_features(net.conditioning)
+
+
+def add_pyramid(net: DDPMpp, inputs: int) -> None:
+    """NCSN++: the image, convolved to half its size, is added at each lower resolution."""
+    sizes = [inputs, *(block.conv_in.out_channels for block in _blocks(net.shrink))]
+    net.pyramid.extend(FilteredConv(*pair) for pair in pairwise(sizes))
+
+
+def _blocks(stage: nn.Module) -> list[Block]:
+    return [block for block in stage.children() if isinstance(block, Block)]
+
+
 def build(config: Net, inputs: int, outputs: int) -> DDPMpp:
-    """The registry's `ddpm++`."""
-    return DDPMpp(
+    """The registry's `ddpm++`. Options for published weights: `embedding` = "time" (DDPM++) or
+    "fourier" (NCSN++), `fir`, `pyramid` and `divide` (both of NCSN++) and `rescale` (2 x - 1)."""
+    options = config.read_options(
+        embedding="", fir=False, pyramid=False, divide=False, rescale=False
+    )
+    net = DDPMpp(
         inputs,
         outputs,
         config.width,
@@ -184,3 +237,10 @@ def build(config: Net, inputs: int, outputs: int) -> DDPMpp:
         dropout=config.dropout,
         classes=config.classes,
     )
+    if options["embedding"]:
+        use_published(net, options["embedding"])
+    if options["pyramid"]:
+        add_pyramid(net, inputs)
+    net.filters, net.divides = options["fir"], options["divide"]
+    net.rescales = options["rescale"]
+    return net

@@ -7,12 +7,12 @@ conditional refine blocks and conditional normalisation, and cites Song & Ermon 
 paper's own code trains, with width 128 and ELU. It is not NCSNv2Deeper, whose norms are
 unconditional. Written anew from the description. A linear layer on an embedding of log s replaces
 the published tables, which have one row of scales and shifts for each of N steps (the "classes"
-which the paper says its norms are conditioned on are these steps).
+which the paper says its norms are conditioned on are these steps); `use_tables` has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from torch.nn import functional
 from ablate.nets.blocks import LevelEmbedding
 from ablate.nets.config import Net
 from ablate.nets.ddpmpp import halved
+from ablate.nets.published import Condition, Constant, NearestStep, NoNorm, over_level, rescaled
 
 
 class Stage(NamedTuple):
@@ -107,13 +108,14 @@ class ChainedPooling(nn.Module):
 
     def __init__(self, channels: int, embedding: int) -> None:
         super().__init__()
+        self.pool: Callable[..., Tensor] = functional.avg_pool2d
         self.norms = nn.ModuleList(InstanceNorm(channels, embedding) for _ in range(2))
         self.convs = nn.ModuleList(_conv(channels, channels, bias=False) for _ in range(2))
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
         h = link = functional.elu(h)
         for norm, conv in zip(self.norms, self.convs, strict=True):
-            link = conv(functional.avg_pool2d(norm(link, embedding), 5, 1, 2))
+            link = conv(self.pool(norm(link, embedding), 5, 1, 2))
             h = h + link
         return h
 
@@ -156,6 +158,8 @@ class NCSNDeeper(nn.Module):
     ) -> None:
         super().__init__()
         e = embedding or width
+        self.condition: Condition | None = None  # of a published variant
+        self.rescales = self.divides = False
         self.conditioning = LevelEmbedding(e, classes=classes)
         self.stem = _conv(inputs, width)
         widths = [width * stage.multiple for stage in STAGES]
@@ -175,7 +179,7 @@ class NCSNDeeper(nn.Module):
 
     def forward(self, image: Tensor, log_s: Tensor, labels: Tensor | None = None) -> Tensor:
         embedding = self.conditioning(log_s, labels)
-        h = self.stem(image)
+        h = self.stem(rescaled(image) if self.rescales else image)
         kept = []
         for stage in self.stages:
             h = _through(stage, h, embedding)
@@ -184,7 +188,7 @@ class NCSNDeeper(nn.Module):
         for refine in self.refines:
             coming = [refine([kept.pop(), *coming], embedding)]
         out: Tensor = self.out(functional.elu(self.out_norm(coming[0], embedding)))
-        return out
+        return over_level(out, log_s) if self.divides else out
 
 
 def _conv(inputs: int, outputs: int, dilation: int = 1, bias: bool = True) -> nn.Conv2d:
@@ -207,6 +211,40 @@ def _resized(h: Tensor, like: Tensor) -> Tensor:
     return functional.interpolate(h, like.shape[2:], mode="bilinear", align_corners=True)
 
 
+def use_tables(net: NCSNDeeper, rows: int) -> None:
+    """NCSN: each norm has a table with a row for each step, in place of a linear layer."""
+    net.condition = "k"
+    net.add_module("conditioning", NearestStep())
+    for norm in net.modules():
+        if isinstance(norm, InstanceNorm):
+            norm.add_module("film", nn.Embedding(rows, norm.film.out_features))
+
+
+def use_constants(net: NCSNDeeper) -> None:
+    """NCSNv2: norms that no level changes, none in the refine blocks, maxima, output over s."""
+    net.condition, net.divides = "log s", True
+    net.add_module("conditioning", NearestStep())  # which nothing reads
+    for layer in net.refines.modules():
+        for name, child in layer.named_children():
+            if isinstance(child, InstanceNorm):
+                layer.add_module(name, NoNorm())
+        if isinstance(layer, ChainedPooling):
+            layer.pool = functional.max_pool2d
+    for norm in net.modules():
+        if isinstance(norm, InstanceNorm):
+            norm.add_module("film", Constant(norm.film.out_features // 3))
+
+
 def build(config: Net, inputs: int, outputs: int) -> NCSNDeeper:
-    """The registry's `ncsn-deeper`."""
-    return NCSNDeeper(inputs, outputs, config.width, classes=config.classes)
+    """The registry's `ncsn-deeper`. Options for published weights: `table`, the rows of NCSN's
+    tables; `constant`, for NCSNv2; `rescale`, whether it takes 2 x - 1."""
+    options = config.read_options(table=0, constant=False, rescale=False)
+    net = NCSNDeeper(inputs, outputs, config.width, classes=config.classes)
+    if config.classes and (options["table"] or options["constant"]):
+        raise ValueError("net.classes: published networks have none")
+    if options["table"]:
+        use_tables(net, options["table"])
+    elif options["constant"]:
+        use_constants(net)
+    net.rescales = options["rescale"]
+    return net

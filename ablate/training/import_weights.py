@@ -1,52 +1,28 @@
 """Make a bundle of a network that was trained elsewhere, so that it can be ablated like our own.
 
-Its weights are a safetensors file or a state dict that `weights_only` reads; nothing is ever
-unpickled. The dataset must be on this machine: a bundle contains its moments and features.
+Its weights have our names or those of a public code base. The dataset must be on this machine: a
+bundle contains its moments and features.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import nn
 
 from ablate.core.errors import UserError
 from ablate.data.datasets import load, to_unit_interval_plus_one
-from ablate.diffusion.moments import fit_moments
+from ablate.diffusion.moments import Moments, fit_moments
 from ablate.generate.mixtures import mixture_of
 from ablate.metrics.extractors.extractor import Extractor
 from ablate.models import bundle as bundles
 from ablate.models.recipe import Recipe
+from ablate.nets.by_step import ByStep
 from ablate.nets.precondition import Model
+from ablate.training import public_layouts
 from ablate.training.heldout import heldout_error
 from ablate.training.pack import card_of, provenance_of, split_features
-
-
-def read_weights(path: Path, key: str | None = None) -> dict[str, Tensor]:
-    """The state dict in a file; `key` selects one of several."""
-    try:
-        content: Any = (
-            load_file(path)
-            if path.suffix == ".safetensors"
-            else torch.load(path, weights_only=True, map_location="cpu")
-        )
-    except FileNotFoundError:
-        raise UserError(f"weights {path}: no such file") from None
-    except Exception as error:  # the readers may raise anything on a file of another program
-        kind = "a safetensors file" if isinstance(error, SafetensorError) else "a state dict"
-        raise UserError(f"weights {path}: cannot be read as {kind}; never unpickled") from None
-    if key is not None:
-        content = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        inside = (
-            ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        )
-        raise UserError(f"weights {path}: not a state dict; try --key with one of: {inside}")
-    return {name.removeprefix("module."): value for name, value in content.items()}
+from ablate.training.weight_files import Weights, read_weights
 
 
 def import_bundle(
@@ -61,16 +37,21 @@ def import_bundle(
     """Write the bundle; returns the held-out denoising error by noise level.
 
     steps: what k meant if the network is conditioned on k; None: it is conditioned on log s.
+    key: the part of the file, if it has several.
     """
-    tensors = read_weights(weights, key)
+    read = read_weights(weights, key)
     dataset = load(recipe.dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
-    model = bundles.build_model(dataset.shape, recipe, moments, steps)
-    _load(model, tensors, weights, steps)
+    try:
+        recipe = _with_options(recipe, read)
+        model = _loaded(dataset.shape, recipe, moments, steps, read)
+    except ValueError as error:
+        raise UserError(f"weights {weights}: do not fit the network named ({error})") from None
     levels = noise_range(recipe, steps)
     errors = heldout_error(model.eval(), dataset, "cpu", levels)
     provenance = provenance_of(f"ablate bundle import {weights.name}", model, errors)
+    provenance |= {"weights": read.part} if read.part else {}
     card = card_of(name, dataset, recipe, extractor.hash, levels, provenance, steps)
     features, mixture = split_features(extractor, dataset), mixture_of(dataset, moments)
     bundles.write(out, card, model, moments, features, mixture)
@@ -85,16 +66,24 @@ def noise_range(recipe: Recipe, steps: bundles.Steps | None) -> tuple[float, flo
     return steps.sigma * first**0.5, steps.sigma * last**0.5
 
 
-def _load(
-    model: Model,
-    tensors: dict[str, Tensor],
-    path: Path,
+def _with_options(recipe: Recipe, weights: Weights) -> Recipe:
+    """The recipe of the variant of its network that the weights are of."""
+    options = public_layouts.options_of(weights.tensors, recipe.net)
+    return recipe.model_copy(update={"net": recipe.net.model_copy(update={"options": options})})
+
+
+def _loaded(
+    shape: tuple[int, int, int],
+    recipe: Recipe,
+    moments: Moments,
     steps: bundles.Steps | None,
-) -> None:
-    net: Any = model.net if steps is None else model.net.net
-    try:
-        net.load_state_dict(tensors)
-    except RuntimeError as error:
-        lines = [line.strip() for line in str(error).splitlines()]
-        reason = lines[min(1, len(lines) - 1)]
-        raise UserError(f"weights {path}: do not fit the network named ({reason[:300]})") from None
+    weights: Weights,
+) -> Model:
+    """The recipe's model with the weights; a ValueError if they do not fit."""
+    rows = recipe.net.options.get("table")
+    if steps is not None and rows not in (None, steps.N):
+        raise ValueError(f"its tables have {rows} rows, one for each step: --N {rows}")
+    model = bundles.build_model(shape, recipe, moments, steps)
+    net: nn.Module = model.net.net if isinstance(model.net, ByStep) else model.net
+    net.load_state_dict(public_layouts.in_our_names(weights.tensors, net))
+    return model

@@ -163,6 +163,23 @@ def test_options_that_make_no_sense_are_refused(
     assert words in err
 
 
+def test_compile_falls_back_where_there_is_no_compiler(
+    root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, and the same weights as without the flag."""
+
+    def fails(function: object) -> object:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(torch, "compile", fails)
+    code, _, err = command("--compile")
+    assert code == 0
+    assert "--compile: not possible here (no compiler); training without\n" in err
+    weights = weights_of(root)
+    assert command("--again")[0] == 0
+    assert all(torch.equal(value, weights[name]) for name, value in weights_of(root).items())
+
+
 # --- budget of time -----------------------------------------------------------------------------
 
 

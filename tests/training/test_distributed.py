@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,26 +19,10 @@ from ablate.nets.config import Net
 from ablate.training import distributed
 from ablate.training.loop import train
 from tests.support.commands import fork_server
+from tests.support.torchrun import by_torchrun
 from tests.training.worker import train_in_group
 
 STEPS = 8
-
-
-def by_torchrun(recipe: Recipe, folder: Path, stop: int = 0) -> None:
-    """Train in two new processes, which torchrun starts."""
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
-    launch += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
-    worker = ["-m", "tests.training.worker", recipe.model_dump_json(), str(folder), str(stop)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run(
-        [sys.executable, *launch, *worker],
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def forked_rank(rank: int, port: int, recipe: str, folder: Path, stop: int) -> None:

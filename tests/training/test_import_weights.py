@@ -20,7 +20,8 @@ from ablate.models.recipe import Recipe
 from ablate.nets.by_step import step
 from ablate.nets.config import Net
 from ablate.nets.registry import make_net
-from ablate.training.import_weights import import_bundle, read_weights
+from ablate.training.import_weights import import_bundle
+from ablate.training.weight_files import read_weights
 from tests.support.beds import normal
 
 
@@ -59,10 +60,11 @@ def test_a_safetensors_file_becomes_the_same_denoiser(original: Bundle, tmp_path
 
 def test_a_state_dict_under_a_key_with_ddp_names(original: Bundle, tmp_path: Path) -> None:
     named = {f"module.{name}": value for name, value in weights_of(original).items()}
-    torch.save({"ema": named, "step": 7}, tmp_path / "w.pt")
-    ours = imported(tmp_path / "w.pt", original, tmp_path / "out.safetensors", "ema")
+    zeros = {name: torch.zeros_like(value) for name, value in named.items()}
+    torch.save({"g": named, "d": zeros, "step": 7}, tmp_path / "w.pt")
+    ours = imported(tmp_path / "w.pt", original, tmp_path / "out.safetensors", "g")
     assert torch.equal(answers(ours, 0.4), answers(original, 0.4))
-    with pytest.raises(UserError, match="try --key with one of: ema, step"):
+    with pytest.raises(UserError, match="try --key with one of: g, d"):
         read_weights(tmp_path / "w.pt")
 
 

@@ -22,6 +22,7 @@ from ablate.training.step import (
     batch_indices,
     generator_of,
     learning_rate,
+    make_trainable,
     take_step,
 )
 from tests.support.beds import generator, normal
@@ -180,3 +181,27 @@ def test_bfloat16_is_for_the_network_alone(digits: Dataset, tmp_path: Path) -> N
     assert losses["bfloat16"][0] == losses["float32"][0]
     assert losses["bfloat16"][1:] != losses["float32"][1:]
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=2**-8)
+
+
+@pytest.mark.parametrize("objective", ["preconditioned", "paper"])
+def test_the_network_gets_its_images_channels_last(
+    digits: Dataset, tiny_recipe: Recipe, objective: str
+) -> None:
+    """And has its kernels so: convolutions are nearly twice as fast. A grey image has one order
+    alone, hence three channels."""
+    labels = digits.train.labels
+    x = to_unit_interval_plus_one(digits.train.pixels.repeat(1, 3, 1, 1))
+    moments = fit_moments(x, labels, 8, 4)
+    recipe = tiny_recipe.model_copy(update={"objective": objective})
+    trainable = make_trainable(recipe, (3, 8, 8), moments, "cpu", None)
+    seen: list[bool] = []
+    trainable.model.net.register_forward_pre_hook(
+        lambda _, inputs: seen.append(
+            inputs[0].is_contiguous(memory_format=torch.channels_last)
+            and not inputs[0].is_contiguous()
+        )
+    )
+    take_step(recipe, trainable, TrainingImages(x.log(), labels), 0)
+    assert seen == [True]
+    kernels = [p for p in trainable.model.net.parameters() if p.ndim == 4]
+    assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)

@@ -1,4 +1,5 @@
-"""A process of a distributed training: `torchrun -m tests.training.worker RECIPE FOLDER STOP`."""
+"""A process of a distributed training:
+`torchrun -m tests.training.worker RECIPE FOLDER STOP [DEVICE]`."""
 
 from __future__ import annotations
 
@@ -22,20 +23,20 @@ def gloo_threads() -> list[str]:
     return [name for name in names if "gloo" in name]
 
 
-def train_in_group(recipe: Recipe, folder: Path, stop: int) -> None:
+def train_in_group(recipe: Recipe, folder: Path, stop: int, device: str = "cpu") -> None:
     """Train with the other processes; exits after step `stop`. Reports of the steps, weights and
     the threads that are left at the end go to files by rank."""
     torch.set_num_threads(1)
     try:
-        with distributed.process_group("cpu"):
-            _train(recipe, folder, stop)
-            assert gloo_threads() or sys.platform != "linux"
+        with distributed.process_group(device) as where:
+            _train(recipe, folder, stop, where)
+            assert gloo_threads() or device != "cpu" or sys.platform != "linux"
     finally:
         with (folder / f"threads-{os.environ['RANK']}.txt").open("a") as file:
             print(*gloo_threads(), file=file)
 
 
-def _train(recipe: Recipe, folder: Path, stop: int) -> None:
+def _train(recipe: Recipe, folder: Path, stop: int, device: str) -> None:
     rank, size = distributed.rank(), distributed.world_size()
 
     def watch(report: StepReport) -> None:
@@ -46,9 +47,10 @@ def _train(recipe: Recipe, folder: Path, stop: int) -> None:
 
     options = Options(due=lambda step: step % 3 == 0)
     checkpoint = folder / f"of-{rank}.pt"
-    trained = train(recipe, load("digits"), checkpoint, options=options, watch=watch)
-    torch.save(trained.model.net.state_dict(), folder / f"weights-{rank}.pt")
+    trained = train(recipe, load("digits"), checkpoint, device, options=options, watch=watch)
+    torch.save(trained.model.cpu().net.state_dict(), folder / f"weights-{rank}.pt")
 
 
 if __name__ == "__main__":
-    train_in_group(Recipe.model_validate_json(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    given, place, last, *on = sys.argv[1:]
+    train_in_group(Recipe.model_validate_json(given), Path(place), int(last), *on)
