@@ -37,6 +37,7 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
             "params": trial.params,
             "metrics": trial.metrics,
             "intervals": trial.intervals,
+            "variation": record.variation,  # that the intervals hold
             "nfe": trial.metrics.get("nfe"),
             "seconds": trial.metrics.get("seconds"),
             "reason": trial.reason,
@@ -80,6 +81,7 @@ def print_results(record: StudyResults) -> None:
     for name, found in record.baselines.items():
         shown = ", ".join(f"{m} {found[m]:.4g}" for m in [*metrics, "precision"] if m in found)
         console.print(f"baseline: {name}: {shown}", highlight=False)
+    console.print(f"intervals: 95 %, of {record.variation}", highlight=False)
     if record.confirmation:
         print_answer(record)
     if (warning := too_coarse(record)) is not None:

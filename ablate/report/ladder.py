@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ablate.core.quantiles import Z95
 from ablate.report.blocks import (
     Block,
     Column,
@@ -166,7 +165,8 @@ def _effect(effect: dict[str, Any] | None, metric: str) -> Estimate | None:
     """A change with the half-width of its 95 % interval; None if there is none."""
     if effect is None:
         return None
-    return Estimate(effect[metric]["value"], Z95 * effect[metric]["error"])
+    found = effect[metric]
+    return Estimate(found["value"], (found["high"] - found["low"]) / 2)
 
 
 def _also(results: StudyResults) -> list[str]:

@@ -44,6 +44,12 @@ OLD_BASELINE = "yardstick/"
 """The same prefix in records that versions before 0.2 wrote."""
 
 TRAINING = "ablate.training"
+"""Tag of a training's run: what it is identified by."""
+
+MODEL, TRAINING_RUN = "ablate.model", "ablate.training_run"
+TRAINING_SEED = "ablate.training_seed"
+"""Tags of a cell whose network the study trained: the network's hash, the run of its training, its
+seed. Trials have the first two for each training seed, as in ablate.model.0."""
 
 Knobs = Mapping[str, Value]
 Tags = Mapping[str, str]
