@@ -215,7 +215,7 @@ def summarise(
     errors = {name.removesuffix(ERROR) for name in shared if name.endswith(ERROR)}
     shared = [name for name in shared if not name.endswith(ERROR)]
     means = {name: fmean(cell[name] for cell in cells) for name in shared}
-    widths = {}
+    widths: dict[str, float] = {}
     for name in shared:
         pooled = None
         if name in errors:

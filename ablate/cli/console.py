@@ -111,6 +111,10 @@ def print_study(study: Study, which: str) -> None:
         f" {plural(len(study.seeds), 'seed')} and {study.samples} samples, by {study.method}",
         highlight=False,
     )
+    if study.recipe:
+        networks = {study.training_seed(seed) for seed in study.seeds}
+        seeds = plural(len(networks), "training seed")
+        console.print(f"trains its networks by recipe {study.recipe}: {seeds}", highlight=False)
 
 
 def print_plan(plan: Plan, study: Study, device: str) -> None:
@@ -122,6 +126,7 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     rows = [
         ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')}{_confirming(plan)})"),
         ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
+        *([("networks to train", _trainings(plan))] if plan.networks else []),
         (f"time on this {device}", f"{about}{span}"),
         ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
     ]
@@ -130,6 +135,10 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     if limits:
         rows.append(("begins no trial after", " or ".join(limits)))
     print_table(["the whole study, with one worker", ""], rows)
+
+
+def _trainings(plan: Plan) -> str:
+    return f"{plan.networks}, for {duration(plan.training)} of the time"
 
 
 def _confirming(plan: Plan) -> str:

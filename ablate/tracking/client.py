@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -53,6 +54,11 @@ seed. Trials have the first two for each training seed, as in ablate.model.0."""
 
 Knobs = Mapping[str, Value]
 Tags = Mapping[str, str]
+
+
+def training_key(what: str) -> str:
+    """The tag of the run of a training that is identified by `what`."""
+    return hashlib.sha256(what.encode()).hexdigest()[:16]
 
 
 def reach(uri: str) -> None:

@@ -42,6 +42,7 @@ def test_the_interval_over_images_would_not() -> None:
     """With training as large as the images' error over a cell: what intervals held before."""
     cells = simulated(4000, 1.0, 0.0, 1.0)
     half = half_width(cells[0], [None] * (T * K), 1 / math.sqrt(T * K))
+    assert half is not None
     assert half == pytest.approx(Z95 / math.sqrt(T * K))
     held = fmean(abs(fmean(row)) <= half for row in cells)
     # sd of the mean is √(1/3 + 1/6) = √3 times the error: 74 % are within 1.96/√3 of it
