@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ablate.core.errors import UserError
@@ -98,17 +99,20 @@ class Networks:
         """The network of a configuration that is sampled with `seed`."""
         if self._training is None:
             return Network(self._bundle)
-        variant = self._training.variant(settings).with_seed(self._study.training_seed(seed))
+        base, wanted = self._training.variant(settings), self._study.training_seed(seed)
+        variant = base.with_seed(wanted)
         place = str(self._training.store.path(variant))
-        found = self._loaded.pop(place, None) or self._read(variant)
+        used = dict.fromkeys(map(self._study.training_seed, self._study.seeds))
+        others = (base.with_seed(other) for other in used if other != wanted)
+        found = self._loaded.pop(place, None) or self._read(variant, others)
         self._loaded[place] = found
         if len(self._loaded) > MOST_LOADED:
             self._loaded.pop(next(iter(self._loaded)))
         return found
 
-    def _read(self, variant: Variant) -> Network:
+    def _read(self, variant: Variant, meanwhile: Iterable[Variant]) -> Network:
         assert self._training is not None
-        stored = self._training.store.get(variant)
+        stored = self._training.store.get(variant, meanwhile)
         trained = stored.bundle
         bundle = self._bundle._replace(model=trained.model, card=trained.card)
         run = ((TRAINING_RUN, stored.run_id),) if stored.run_id else ()

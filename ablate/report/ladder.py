@@ -41,7 +41,7 @@ def blocks(results: StudyResults) -> list[Block]:
     if not results.ladder:
         return []
     first, *others = results.ladder["metrics"]
-    made: list[Block] = _figure(results, first) if _climbed(results) else []
+    made: list[Block] = [*(_figure(results, first) if _climbed(results) else [])]
     made += _tables(results, first)
     for metric in others:
         name = metric_label(results, metric)

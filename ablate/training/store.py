@@ -8,11 +8,11 @@ wait for the one that trains it.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ablate.core.files import waiting
+from ablate.core.files import if_free, waiting
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset
 from ablate.metrics.extractors.extractor import find_extractor
@@ -65,30 +65,39 @@ class Store:
             other.exists() and self._checkpoint(variant).exists()
         )
 
-    def get(self, variant: Variant) -> Stored:
+    def get(self, variant: Variant, meanwhile: Iterable[Variant] = ()) -> Stored:
         """The network of a variant: from its file, or trained now, or by another process for which
-        this one waits."""
+        this one waits.
+
+        meanwhile: networks that will be needed next, to train in place of waiting.
+        """
         path = self.path(variant)
+        for each in (variant, *meanwhile):
+            if not path.exists():
+                with if_free(self._lock(each)) as free:
+                    if free and not self.path(each).exists():
+                        self._train(each)
         if not path.exists():
-            with self._turn(variant):
-                if not path.exists():
-                    self._train(variant, path)
+            with waiting(self._lock(variant)):
+                if not path.exists():  # the other process was stopped
+                    self._train(variant)
         bundle = bundles.read(path)
         return Stored(bundle, str(bundle.card.content)[:16], self._run(variant))
 
-    def _turn(self, variant: Variant) -> AbstractContextManager[None]:
-        """The lock that a process holds while it trains the variant; others wait for it."""
+    def _lock(self, variant: Variant) -> Path:
+        """The file that a process locks while it trains the variant."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        return waiting(self._folder / f".{self.key(variant)}.lock")
+        return self._folder / f".{self.key(variant)}.lock"
 
-    def _train(self, variant: Variant, path: Path) -> None:
+    def _train(self, variant: Variant) -> None:
         """Train the network, or continue, and write it with the average that the variant asks for.
 
         The average by the recipe's gamma is written too: it shows that the training is finished.
         """
         recipe, checkpoint = variant.recipe, self._checkpoint(variant)
         plain, name = variant._replace(ema_length=None), f"{self._name} {self.key(variant)}"
-        options = Options(variant.minutes, due=every(CHECKPOINT_SECONDS))
+        due = None if recipe.checkpoint_every else every(CHECKPOINT_SECONDS)
+        options = Options(variant.minutes, due=due)
         parts = recipe, self._dataset, self._extractor, checkpoint
         what, made_by = variant.identity(self._dataset), f"ablate study (recipe {self._name})"
         with logged(self._workspace, self._name, recipe, options, self._device, what) as watch:
@@ -106,7 +115,7 @@ class Store:
         tracker, key = Tracker(self._workspace), self.key(variant)
         run = tracker.find_training(self._name, key)
         if run is not None and run.info.status == "RUNNING":
-            with self._turn(variant):  # whoever trains it holds the lock until the run is closed
+            with waiting(self._lock(variant)):  # which a process that trains it holds until then
                 tracker.close(run.info.run_id, "complete")
         return None if run is None else str(run.info.run_id)
 
