@@ -12,6 +12,7 @@ from ablate.models.bundle import Bundle
 from ablate.models.recipe import Recipe
 from ablate.study.definition import Study
 from ablate.training.options import check_fits
+from ablate.training.variants import is_whole
 
 
 def check_corners(
@@ -19,6 +20,7 @@ def check_corners(
 ) -> dict[str, Bundle]:
     """Raise an error if a configuration cannot be trained, has noise levels that its network is not
     trained for, or a start or a guide that it cannot have; returns the guides."""
+    _check_whole(study)
     places = list(study.corners())
     corners = [study.settings(params) for params in places]
     check_starts(corners, source)
@@ -36,6 +38,14 @@ def check_corners(
             raise UserError(f"{error} [{knobs}]" if knobs else str(error)) from None
         check_guidance(settings, bundle._replace(card=card), guides)
     return guides
+
+
+def _check_whole(study: Study) -> None:
+    """Raise an error if whole numbers of a recipe are searched in a range of others: its ends may
+    be whole, and what lies between is not."""
+    for knob, domain in study.search.items():
+        if is_whole(knob) and domain.choices is None and not domain.whole:
+            raise UserError(f"search.{knob}: low and high must be whole numbers")
 
 
 def _network(recipe: Recipe) -> str:

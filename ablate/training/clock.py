@@ -52,11 +52,11 @@ def steps_within(
     """
     net = trainable.model.net
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    optimiser, began = make_optimiser(net, recipe), time.perf_counter()
-    each = _timed(recipe, trainable._replace(optimiser=optimiser), images)
+    optimiser = make_optimiser(net, recipe)
+    ends = _timed_steps(recipe, trainable._replace(optimiser=optimiser), images)
     net.load_state_dict(before)
-    took = time.perf_counter() - began
-    return distributed.from_first(max(1, int((seconds - took) / each)))
+    left = seconds - (ends[-1] - ends[0])
+    return distributed.from_first(max(1, int(left / _each(ends))))
 
 
 def seconds_of_a_step(recipe: Recipe, dataset: Dataset, device: str) -> float:
@@ -64,18 +64,25 @@ def seconds_of_a_step(recipe: Recipe, dataset: Dataset, device: str) -> float:
     x = to_unit_interval_plus_one(dataset.train.pixels)
     moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
     images = TrainingImages(x.log().to(device), dataset.train.labels.to(device))
-    return _timed(recipe, make_trainable(recipe, dataset.shape, moments, device, None), images)
+    trainable = make_trainable(recipe, dataset.shape, moments, device, None)
+    return _each(_timed_steps(recipe, trainable, images))
 
 
-def _timed(recipe: Recipe, trainable: TrainableModel, images: TrainingImages) -> float:
-    """Seconds of a step, with its part of the averaging; the model is trained a little."""
+def _each(ends: list[float]) -> float:
+    """Seconds of a step."""
+    return (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
+
+
+def _timed_steps(recipe: Recipe, trainable: TrainableModel, images: TrainingImages) -> list[float]:
+    """Take some steps, which train the model a little; returns when the first began and when each
+    ended, with its part of the averaging."""
     net = trainable.model.net
     ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
     for step in range(TIMED_STEPS):
         take_step(recipe, trainable, images, step)
         ema.update(net, step + 1)
         ends.append(time.perf_counter())
-    return (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
+    return ends
 
 
 def checkpoint_schedule(recipe: Recipe) -> Callable[[int], bool]:

@@ -65,6 +65,14 @@ def known_names() -> list[str]:
     return [TRAIN + name for name in (*fields, *nets, "minutes", "ema_length")]
 
 
+def is_whole(name: str) -> bool:
+    """Whether the values of a name are whole numbers."""
+    field, of_net = name.removeprefix(TRAIN), name.removeprefix(TRAIN).startswith(NET)
+    fields = Net.model_fields if of_net else Recipe.model_fields
+    found = fields.get(field.removeprefix(NET) if of_net else field)
+    return found is not None and found.annotation is int
+
+
 def variant_of(recipe: Recipe, changes: Mapping[str, Any]) -> Variant:
     """The recipe with fields changed, by names such as train.rate; an error of one line if a name
     is unknown or the recipe refuses a value."""

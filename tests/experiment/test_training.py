@@ -157,6 +157,10 @@ SEARCH = 'train.optimiser = ["muon", "adamw"]'
         ((SEARCH, "train.net.widths = [8, 16]"), "train.net.widths: Input should be a valid tuple"),
         ((SEARCH, 'train.objective = ["class-preconditioned"]'), "needs net.classes"),
         ((SEARCH, "train.net.patch = [1, 3]"), "net.patch = 3 does not divide"),
+        (
+            (SEARCH, "train.steps = { low = 5.0, high = 9.0, step = 0.5 }"),
+            "search.train.steps: low and high must be whole numbers",
+        ),
         ((SEARCH, "train.ema_length = [0.1, 0.5]"), "train.ema_length = 0.5: must be at most 0.28"),
         ((SEARCH, "train.minutes = [1, 0]"), "train.minutes = 0: must be a number above 0"),
         ((SEARCH, "train.seed = [0, 1]"), "train.seed: give training_seeds"),

@@ -8,6 +8,7 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
+from ablate.search import propose
 from ablate.study.find import find, read
 from ablate.study.resolve import parse
 from ablate.study.train_knobs import check_balance, written_out
@@ -65,6 +66,26 @@ def test_knobs_of_the_training_are_apart_from_the_samplers() -> None:
     assert knobs["train.steps"] == 200
     assert "training" not in knobs
     assert knobs["sigma"] == 0.8
+
+
+RANGES = """train.rate = { low = 1e-4, high = 1e-2, log = true }
+train.focus = { low = 0.0, high = 0.5 }
+train.batch = { low = 16, high = 64 }
+"""
+
+
+@pytest.mark.parametrize("method", ["random", "tpe", "qmc", "law", "cmaes", "gp"])
+def test_every_method_searches_them(method: str) -> None:
+    """Proposals before any result: in the range, and whole where the ends are."""
+    first = GOOD.index("train.net.widths = ")
+    last = GOOD.index("[budgets")
+    text = GOOD[:first] + RANGES + GOOD[last:].replace("samples = 16", "samples = 16\ntrials = 9")
+    study = parse(text.replace('"grid"', f'"{method}"'), "s", "quick")
+    for n in range(3):
+        params = propose(study, n, []).params
+        assert 1e-4 <= float(params["train.rate"]) <= 1e-2
+        assert isinstance(params["train.batch"], int)
+        assert dict(study.settings(params).training).keys() >= params.keys()
 
 
 def test_rows_steps_and_conditions() -> None:
