@@ -9,10 +9,15 @@ import pytest
 import torch
 
 from ablate.core.errors import UserError
+from ablate.core.nested import half_width
+from ablate.core.quantiles import student_975
 from ablate.core.workspace import Workspace
 from ablate.experiment.cost import make_plan, probe
 from ablate.experiment.worker import run
 from ablate.models.bundle import read_card
+from ablate.report import sections
+from ablate.report.one_at_a_time import one_at_a_time
+from ablate.report.variance import components_table
 from ablate.tracking.client import MODEL, TRAINING_RUN, TRAINING_SEED
 from tests.support.commands import Command, ablate, until
 from tests.support.studies import Quiet, record_of, results, runs, setup_of, timeless
@@ -143,6 +148,49 @@ def test_a_plan_counts_trainings_that_are_left(tiny_bundle: Path, tmp_path: Path
     assert 0 < plan.training < plan.seconds
     run(setup, Workspace(tmp_path), Quiet())
     assert make_plan(setup, probe(setup, 0.01)).networks == 0
+
+
+LADDER = (
+    ('method = "grid"', 'method = "ladder"\ncombinations = ["add-one"]'),
+    (
+        '[search]\ntrain.optimiser = ["muon", "adamw"]',
+        '[base]\ntrain.optimiser = "muon"\n[[steps]]\nname = "AdamW"\ntrain.optimiser = "adamw"\n'
+        '[[steps]]\nname = "fast"\ntrain.rate = 1e-2',
+    ),
+)
+
+
+def test_alternatives_are_compared_with_the_base(tiny_bundle: Path, tmp_path: Path) -> None:
+    """Each step alone, in pairs of the same training seed; the interval holds training."""
+    root = trained_root(tmp_path, tiny_bundle, *LADDER)
+    run(setup_of(root), Workspace(root), Quiet())
+    record = record_of(Workspace(root))
+    assert [row["name"] for row in record.ladder["cumulative"]] == ["base"]
+    first, second = record.ladder["steps"]
+    assert (first["trial"], second["trial"]) == (1, 2)
+    base, adamw, _ = record.trials
+    found = first["add_one"]["kid"]
+    # effects come from the recorded features, which have half precision: 2^-11 of a value each
+    rounding = 2**-9 * base.metrics["kid"]
+    gap = adamw.metrics["kid"] - base.metrics["kid"]
+    assert found["value"] == pytest.approx(gap, abs=rounding)
+    gaps = [
+        (cells[0].metrics["kid"] - cells[1].metrics["kid"], cells[0].training_seed)
+        for cells in zip(adamw.cells, base.cells, strict=True)
+    ]
+    half = half_width([gap for gap, _ in gaps], [seed for _, seed in gaps], found["error"])
+    assert half is not None
+    assert found["high"] - found["value"] == pytest.approx(half, abs=student_975(1) * rounding)
+    assert first["leave_one_out"] is first["interaction"] is None
+    table = one_at_a_time(record, "kid")
+    assert [row[0] for row in table.rows] == ["base", "+ AdamW", "+ fast"]
+    assert table.rows[1][-1] == "train.optimiser = adamw"
+    assert [block for block in sections.built(record, sections.Context(no_pictures)) if block]
+    assert components_table(record, "kid").rows
+
+
+def no_pictures(run_id: str, name: str) -> Path:
+    raise FileNotFoundError
 
 
 SEARCH = 'train.optimiser = ["muon", "adamw"]'
