@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
-from ablate.core.quantiles import Z95, student_975
+from ablate.core.nested import half_width
 
 Value = str | int | float
 INTERVAL, ERROR = ".interval", ".error"
@@ -33,6 +33,7 @@ class Cell(NamedTuple):
     seed: int
     state: str
     metrics: dict[str, float]
+    training_seed: int | None = None  # of the network that it samples; None: the bundle's network
 
 
 class Trial(NamedTuple):
@@ -43,10 +44,15 @@ class Trial(NamedTuple):
     state: str  # complete, diverged, failed, pruned, repeated or running
     params: dict[str, Value]
     metrics: dict[str, float]
-    intervals: dict[str, float]  # 95 %, over samples: what other random numbers would give
+    intervals: dict[str, float]  # 95 %: what other random numbers would give, see `variation`
     reason: str | None  # of a state other than complete
     cells: list[Cell]
     coarseness: Coarseness | None = None  # of a literal run; older records have none
+
+    @property
+    def training_seeds(self) -> list[int | None]:
+        """The training seed of each cell."""
+        return [cell.training_seed for cell in self.cells]
 
     @property
     def too_coarse(self) -> bool:
@@ -130,6 +136,13 @@ class StudyResults(NamedTuple):
         return trial.params.get("init") in self.vocabulary.leaking
 
     @property
+    def variation(self) -> str:
+        """What the intervals of the trials hold: networks that were trained once add no training to
+        them."""
+        several = any(len(set(trial.training_seeds)) > 1 for trial in self.trials)
+        return "images, sampling and training" if several else "images and sampling"
+
+    @property
     def published(self) -> list[dict[str, Any]]:
         """Values that others published for the same knobs: {knobs, metrics} each."""
         found: list[dict[str, Any]] = self.spec.get("published") or self.spec.get("marks") or []
@@ -187,24 +200,26 @@ def require_same(first: Mapping[str, object], second: Mapping[str, object], what
         )
 
 
-def summarise(cells: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, float]]:
+def summarise(
+    cells: Sequence[Mapping[str, float]], training_seeds: Sequence[int | None] = ()
+) -> tuple[dict[str, float], dict[str, float]]:
     """(means, half-widths of 95 % intervals) over cells, of every metric all of them have.
 
     Where cells have standard errors, from the influence of every image, these are pooled: with
     three seeds that is far more certain than the spread of three means, and one seed is enough.
     Other metrics, and those of older records, get Student's interval over seeds, if there are
-    several.
+    several. With `training_seeds`, one for each cell, intervals hold training, too; see
+    `half_width`.
     """
     shared = [name for name in cells[0] if all(name in cell for cell in cells)] if cells else []
     errors = {name.removesuffix(ERROR) for name in shared if name.endswith(ERROR)}
     shared = [name for name in shared if not name.endswith(ERROR)]
     means = {name: fmean(cell[name] for cell in cells) for name in shared}
-    widths = {}
+    widths: dict[str, float] = {}
     for name in shared:
+        pooled = None
         if name in errors:
             pooled = math.hypot(*(cell[name + ERROR] for cell in cells)) / len(cells)
-            widths[name] = Z95 * pooled
-        elif len(cells) > 1:
-            error = stdev(cell[name] for cell in cells) / math.sqrt(len(cells))
-            widths[name] = student_975(len(cells) - 1) * error
+        width = half_width([cell[name] for cell in cells], training_seeds, pooled)
+        widths |= {} if width is None else {name: width}
     return means, widths

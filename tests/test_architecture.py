@@ -31,7 +31,7 @@ RULES = {
     "tracking": "core results",
     "training": "core results diffusion samplers data nets models generate metrics tracking",
     "experiment": "core results diffusion samplers data nets models generate metrics study search"
-    " tracking",
+    " tracking training",
     "report": "core results",
     "cli": "core results diffusion data models generate metrics training study search tracking"
     " experiment report",

@@ -37,6 +37,7 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
             "params": trial.params,
             "metrics": trial.metrics,
             "intervals": trial.intervals,
+            "variation": record.variation,  # that the intervals hold
             "nfe": trial.metrics.get("nfe"),
             "seconds": trial.metrics.get("seconds"),
             "reason": trial.reason,
@@ -80,6 +81,7 @@ def print_results(record: StudyResults) -> None:
     for name, found in record.baselines.items():
         shown = ", ".join(f"{m} {found[m]:.4g}" for m in [*metrics, "precision"] if m in found)
         console.print(f"baseline: {name}: {shown}", highlight=False)
+    console.print(f"intervals: 95 %, of {record.variation}", highlight=False)
     if record.confirmation:
         print_answer(record)
     if (warning := too_coarse(record)) is not None:
@@ -109,6 +111,10 @@ def print_study(study: Study, which: str) -> None:
         f" {plural(len(study.seeds), 'seed')} and {study.samples} samples, by {study.method}",
         highlight=False,
     )
+    if study.recipe:
+        networks = {study.training_seed(seed) for seed in study.seeds}
+        seeds = plural(len(networks), "training seed")
+        console.print(f"trains its networks by recipe {study.recipe}: {seeds}", highlight=False)
 
 
 def print_plan(plan: Plan, study: Study, device: str) -> None:
@@ -120,6 +126,7 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     rows = [
         ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')}{_confirming(plan)})"),
         ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
+        *([("networks to train", _trainings(plan))] if plan.networks else []),
         (f"time on this {device}", f"{about}{span}"),
         ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
     ]
@@ -128,6 +135,10 @@ def print_plan(plan: Plan, study: Study, device: str) -> None:
     if limits:
         rows.append(("begins no trial after", " or ".join(limits)))
     print_table(["the whole study, with one worker", ""], rows)
+
+
+def _trainings(plan: Plan) -> str:
+    return f"{plan.networks}, for {duration(plan.training)} of the time"
 
 
 def _confirming(plan: Plan) -> str:

@@ -66,6 +66,18 @@ def waiting(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def if_free(path: Path) -> Iterator[bool]:
+    """Hold a lock unless another process holds it; yields whether this one does."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def turn(database: Path) -> AbstractContextManager[None]:
     """Hold the lock under which processes write to a database file, one after the other.
 

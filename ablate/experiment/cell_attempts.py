@@ -10,6 +10,7 @@ from ablate.experiment.also import also_measured
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
 from ablate.experiment.leases import Leases
+from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
@@ -55,6 +56,7 @@ class CellAttempts:
     def __init__(self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher) -> None:
         self._setup, self._leases, self._record = setup, leases, record
         self._watcher = watcher
+        self._networks = Networks(setup.study, setup.bundle, setup.training)
         self.open: list[str] = []  # runs to close if this worker is stopped
 
     def draw(
@@ -67,7 +69,8 @@ class CellAttempts:
             run_id, opened = opened or self._open(trial, seed), None
             progress = CellProgress(self._watcher, share / calls)
             try:
-                result = self._drawn(trial, seed, progress, judge)
+                setup = self._with_network(trial, run_id, seed)
+                result = self._drawn(setup, trial, seed, progress, judge)
             except Exception as error:  # an error of one configuration must not stop the study
                 progress.take_back()
                 reason = f"{type(error).__name__}: {error}"
@@ -80,14 +83,28 @@ class CellAttempts:
             return DrawnCell(run_id, seed, result)
         raise CellError(reason)
 
+    def _with_network(self, trial: OpenTrial, run_id: str, seed: int) -> Setup:
+        """What the cell is drawn with: its network may have to be trained first."""
+        network = self._networks.of(trial.settings, seed)
+        if network.training_seed is not None:
+            with shielded():
+                self._record.log(run_id, tags=network.cell_tags)
+                self._record.log(trial.run_id, tags=network.trial_tags)
+        return self._setup._replace(bundle=network.bundle)
+
     def _drawn(
-        self, trial: OpenTrial, seed: int, progress: CellProgress, judge: Judge | None
+        self,
+        setup: Setup,
+        trial: OpenTrial,
+        seed: int,
+        progress: CellProgress,
+        judge: Judge | None,
     ) -> CellResult:
         """A cell; what confirms a configuration is measured by further extractors, too."""
-        result = run_cell(self._setup, trial.settings, seed, progress, judge, trial.samples)
+        result = run_cell(setup, trial.settings, seed, progress, judge, trial.samples)
         if CONFIRMS not in trial.tags or result.state != "complete":
             return result
-        found = also_measured(self._setup, result.drawing.pixels)
+        found = also_measured(setup, result.drawing.pixels)
         values = {name: each.value for name, each in found.items()}
         errors = {name + ERROR: each.sampling_error for name, each in found.items()}
         return result._replace(metrics=result.metrics | values | errors)

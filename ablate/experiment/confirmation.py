@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ablate.core.nested import half_width
 from ablate.diffusion.inits import INITS
 from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import firsts
-from ablate.metrics.estimate import Measured, paired_difference, pooled
+from ablate.metrics.estimate import Measured, pooled
+from ablate.metrics.over_seeds import contrast_over_seeds
 from ablate.metrics.reference import measure
 from ablate.metrics.registry import METRICS
 from ablate.search import Entry, searched
@@ -105,8 +106,13 @@ class Again(NamedTuple):
     entry: Entry
     again: int  # the trial that did so
     name: str | None  # what the others are compared with it as
-    measured: Measured
+    cells: list[Measured]  # by fresh seed
     feasible: bool  # within all constraints on the fresh seeds, too
+
+    @property
+    def measured(self) -> Measured:
+        """Over all fresh seeds."""
+        return pooled(self.cells)
 
 
 def confirmation_document(
@@ -121,15 +127,16 @@ def confirmation_document(
     top = {entry.number for entry in best_few(study, searched(entries))}
     top &= {row.entry.number for row in rows if row.feasible}
     best = sorted((row for row in rows if row.entry.number in top), key=lambda r: _cost(r, sign))
-    pairs = compare(list(combinations(best, 2)), sign)
+    trained = [study.training_seed(seed) for seed in study.confirm.seeds]
+    pairs = compare(list(combinations(best, 2)), sign, trained)
     for other in rows:
         if other.name is not None and other.entry.number not in top:
-            pairs += compare([(row, other) for row in best], sign)
+            pairs += compare([(row, other) for row in best], sign, trained)
     return {
         "metric": metric,
         "samples": study.confirm.samples,
         "seeds": list(study.confirm.seeds),
-        "trials": [_row(row, row.entry.number in top, sign) for row in rows],
+        "trials": [_row(row, row.entry.number in top, sign, trained) for row in rows],
         "pairs": pairs,
     }
 
@@ -145,20 +152,18 @@ def _rows(setup: Setup, entries: Sequence[Entry], features: Features) -> list[Ag
     metric, rows = study.objectives[0].metric, []
     for entry in entries:
         if entry.confirms in wanted and entry.state == "complete":
-            measured = pooled(
-                [
-                    measure(features(entry.number, seed).float(), setup.reference, [metric])[metric]
-                    for seed in study.confirm.seeds
-                ]
-            )
+            cells = [
+                measure(features(entry.number, seed).float(), setup.reference, [metric])[metric]
+                for seed in study.confirm.seeds
+            ]
             original = wanted[entry.confirms]
             name = names.get(original.number)
-            rows.append(Again(original, entry.number, name, measured, entry.feasible))
+            rows.append(Again(original, entry.number, name, cells, entry.feasible))
     return rows
 
 
-def _row(row: Again, top: bool, sign: int) -> dict[str, Any]:
-    value, before = row.measured.value, row.entry.values
+def _row(row: Again, top: bool, sign: int, training_seeds: Sequence[int | None]) -> dict[str, Any]:
+    value, before, error = row.measured.value, row.entry.values, row.measured.sampling_error
     return {
         "trial": row.entry.number,
         "again": row.again,
@@ -167,25 +172,28 @@ def _row(row: Again, top: bool, sign: int) -> dict[str, Any]:
         "feasible": row.feasible,
         "searched": before[0] if before else None,  # None if it diverged or was pruned
         "confirmed": value,
-        "error": row.measured.sampling_error,
+        "error": error,  # over images and sampling
+        "half": half_width([cell.value for cell in row.cells], training_seeds, error),
         "optimism": sign * (value - before[0]) if before else None,
     }
 
 
-def compare(pairs: Sequence[tuple[Again, Again]], sign: int) -> list[dict[str, Any]]:
+def compare(
+    pairs: Sequence[tuple[Again, Again]], sign: int, training_seeds: Sequence[int | None] = ()
+) -> list[dict[str, Any]]:
     """Each pair's difference on shared noise; p-values are corrected for all of them (Holm)."""
     rows: list[dict[str, Any]] = []
     for one, other in pairs:
-        gap = paired_difference(one.measured, other.measured)
-        z = -sign * gap.value / gap.error if gap.error else 0.0
+        gap = contrast_over_seeds([(1, one.cells), (-1, other.cells)], training_seeds)
         rows.append(
             {
                 "trial": one.entry.number,
                 "than": other.entry.number,
                 "difference": gap.value,
                 "error": gap.error,
-                "probability": NormalDist().cdf(z),  # that the first is the better one
-                "p": 2 * NormalDist().cdf(-abs(z)),
+                "half": gap.half,
+                "probability": gap.below if sign > 0 else 1 - gap.below,  # the first is better
+                "p": 2 * min(gap.below, 1 - gap.below),
             }
         )
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):

@@ -16,6 +16,7 @@ from ablate.experiment.cell import KEPT_IMAGES
 from ablate.experiment.confirmation import planned
 from ablate.experiment.early_stopping import MOST_PRUNED
 from ablate.experiment.prepare import Setup
+from ablate.experiment.training_cost import TrainingPlan, plan_trainings
 from ablate.generate.draw import BATCH, STRIP_FRAMES, STRIP_ROWS
 from ablate.metrics.extractors.extractor import extract
 from ablate.results import Value
@@ -55,6 +56,8 @@ class Plan(NamedTuple):
     bytes: int
     exact: bool  # whether the configurations are known before the study runs
     least: float  # seconds, if as many trials as may be are pruned at the first rung
+    networks: int = 0  # to train
+    training: float = 0.0  # seconds of `seconds` that these take
 
 
 def probe(setup: Setup, seconds: float = PROBE) -> Speed:
@@ -113,7 +116,9 @@ def make_plan(setup: Setup, speed: Speed) -> Plan:
     confirming = _Draws(again * len(study.confirm.seeds), samples, nfe)
     baselines = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
     reference = setup.real.pending * speed.image
+    trainings = _trainings(setup)
     seconds, more = search.seconds(speed), confirming.seconds(speed) + baselines + reference
+    more += trainings.seconds
     cells = search.cells + confirming.cells
     return Plan(
         trials=study.trials,
@@ -121,9 +126,23 @@ def make_plan(setup: Setup, speed: Speed) -> Plan:
         cells=cells,
         evaluations=round(search.nfe * search.samples + confirming.nfe * confirming.samples),
         seconds=seconds + more,
-        bytes=cells * _cell_bytes(setup) + (cells + study.trials + again) * RUN_BYTES,
+        bytes=cells * _cell_bytes(setup)
+        + (cells + study.trials + again) * RUN_BYTES
+        + trainings.bytes,
         exact=not learns(study),
         least=(_least(study, seconds) if study.rungs else seconds) + more,
+        networks=trainings.networks,
+        training=trainings.seconds,
+    )
+
+
+def _trainings(setup: Setup) -> TrainingPlan:
+    """The cost of the study's trainings; what a search proposes is guessed at random."""
+    study = setup.study
+    guess = study.model_copy(update={"method": "random"}) if learns(study) else study
+    foreseen = (study.settings(params) for params in _foreseen(guess))
+    return plan_trainings(
+        setup, itertools.islice(foreseen, min(study.trials, GUESSES)), study.trials
     )
 
 

@@ -1,7 +1,8 @@
 """The effects of a ladder's steps, from the features of its trials.
 
 All trials share the noise of a seed, so an effect is a paired difference of two trials, and an
-interaction a paired contrast of four. Their standard errors come from the influence of every image.
+interaction a paired contrast of four. Their standard errors come from the influence of every image;
+with several training seeds their intervals hold training, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from torch import Tensor
 
 from ablate.experiment.prepare import Setup
 from ablate.generate.settings import Settings
-from ablate.metrics.estimate import Estimate, Measured, contrast, pooled
+from ablate.metrics.estimate import Measured
+from ablate.metrics.over_seeds import contrast_over_seeds
 from ablate.metrics.reference import measure
 from ablate.metrics.registry import METRICS
 from ablate.search import Entry, searched
@@ -37,7 +39,8 @@ class Trials(NamedTuple):
     """The trials of a ladder with a result."""
 
     numbers: Mapping[Taken, int]  # configuration -> its trial; several may be the same one
-    measured: Mapping[int, Mapping[str, Measured]]  # trial -> metric -> its value over all seeds
+    measured: Mapping[int, Mapping[str, list[Measured]]]  # trial -> metric -> its value by seed
+    training_seeds: Sequence[int | None]  # of each seed
 
     def effect(self, *terms: tuple[int, Taken]) -> Effect:
         """The sum of weight times metric over configurations, for every metric."""
@@ -49,10 +52,10 @@ class Trials(NamedTuple):
         effect: dict[str, dict[str, Any]] = {}
         for name in self.measured[next(iter(weights))]:
             parts = [(w, self.measured[number][name]) for number, w in weights.items() if w]
-            found = contrast(parts) if parts else Estimate(0.0, 0.0)
+            found = contrast_over_seeds(parts, self.training_seeds)
             if not math.isfinite(found.value):
                 return None
-            low, high = found.interval
+            low, high = found.value - found.half, found.value + found.half
             effect[name] = {"value": found.value, "error": found.error, "low": low, "high": high}
             effect[name]["excludes_zero"] = low > 0 or high < 0
         return effect
@@ -70,10 +73,12 @@ def ladder_document(
     study = setup.study
     if not METHODS[study.method].ladder:
         return None
-    structure = ladder(len(study.steps))
+    structure = ladder(len(study.steps), study.combinations)
     found = _found(study, structure, entries)
     done = {taken: e.number for taken, e in found.items() if e and e.state == "complete"}
-    trials = Trials(done, _measured(setup, record_features, set(done.values())))
+    trained = [study.training_seed(seed) for seed in study.seeds]
+    trials = Trials(done, _measured(setup, record_features, set(done.values())), trained)
+    climbed = structure.cumulative if "cumulative" in study.combinations else [()]
     left_out = {
         taken if entry is None else entry.number: {
             "configuration": name_of(taken, study.steps),
@@ -84,7 +89,8 @@ def ladder_document(
     }
     return {
         "metrics": _metrics(study),
-        "cumulative": [_rung(study, trials, taken) for taken in structure.cumulative],
+        "combinations": list(study.combinations),
+        "cumulative": [_rung(study, trials, taken) for taken in climbed],
         "steps": [_step(study, structure, trials, index) for index in range(len(study.steps))],
         "left_out": list(reversed(left_out.values())),
     }
@@ -113,15 +119,15 @@ def _metrics(study: Study) -> list[str]:
 
 def _measured(
     setup: Setup, record_features: Features, numbers: set[int]
-) -> dict[int, dict[str, Measured]]:
-    """Trial -> metric -> its value over all seeds, with the influence of every image."""
+) -> dict[int, dict[str, list[Measured]]]:
+    """Trial -> metric -> its value by seed, with the influence of every image."""
     names, measured = _metrics(setup.study), {}
     for number in sorted(numbers):
         cells = [
             measure(record_features(number, seed).float(), setup.reference, names)
             for seed in setup.study.seeds
         ]
-        measured[number] = {name: pooled([cell[name] for cell in cells]) for name in names}
+        measured[number] = {name: [cell[name] for cell in cells] for name in names}
     return measured
 
 
@@ -157,6 +163,8 @@ def _step(study: Study, structure: Ladder, trials: Trials, index: int) -> dict[s
 
     return {
         "name": study.steps[index].name,
+        "trial": trials.numbers.get(alone),  # of the step alone
+        "changes": dict(study.steps[index].knobs),
         "add_one": trials.effect((1, alone), (-1, base)),
         "add_one_is_base": same(alone, base),
         "leave_one_out": trials.effect((1, top), (-1, without)),

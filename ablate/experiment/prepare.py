@@ -15,6 +15,8 @@ from ablate.core.workspace import Workspace
 from ablate.data import datasets
 from ablate.data.registry import DATASETS
 from ablate.diffusion.inits import INITS, Source
+from ablate.experiment.corners import check_corners
+from ablate.experiment.networks import Training, training_of
 from ablate.experiment.real_features import (
     SPLITS,
     Bar,
@@ -24,8 +26,7 @@ from ablate.experiment.real_features import (
     by_small_classifier,
     no_bar,
 )
-from ablate.generate.guidance import check_guidance, load_guides
-from ablate.generate.source import check_noise_range, check_starts, make_source
+from ablate.generate.source import make_source
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor
 from ablate.metrics.image_codes import ImageCodes, find_codes
@@ -63,6 +64,7 @@ class Setup(NamedTuple):
     also: Mapping[str, Also]  # other extractors, by name, for what is confirmed
     left_out: bool = False  # without initialisations whose images are not on this machine
     guides: Mapping[str, bundles.Bundle] = MappingProxyType({})  # networks that guide, by name
+    training: Training | None = None  # of networks that the study trains; None: it has the bundle's
 
     @property
     def score_model(self) -> ScoreModel:
@@ -75,7 +77,8 @@ class Setup(NamedTuple):
         """Hash of everything that determines the study's results."""
         streams = f"streams {STREAMS}"
         guides = [f"guide {name} {guide.hash}" for name, guide in sorted(self.guides.items())]
-        return self.study.identity(self.bundle.hash, self.extractor.hash, streams, *guides)
+        recipe = [f"recipe {self.training.hash}"] if self.training else []
+        return self.study.identity(self.bundle.hash, self.extractor.hash, streams, *guides, *recipe)
 
     def measure(self, features: torch.Tensor) -> dict[str, float]:
         """Distances of a set of features to the reference, and their errors over such sets."""
@@ -122,13 +125,9 @@ def prepare(
     bundle = bundles.read(path)
     card = bundle.card
     whole, study = study, available(study, bundle)
-    _check_noise_ranges(study, card)
+    training = training_of(study, card, workspace, device)
     source = make_source(bundle, [str(name) for name in study.values("init")])
-    corners = [study.settings(params) for params in study.corners()]
-    check_starts(corners, source)
-    guides = load_guides(corners, workspace)
-    for settings in corners:
-        check_guidance(settings, bundle, guides)
+    guides = check_corners(study, bundle, training, source, workspace)
     dataset = _training_images(card)
     around = Surroundings(path, card, dataset, workspace, device, bar, compute)
     if study.extractor == "inception":
@@ -154,6 +153,7 @@ def prepare(
         _also(study, around),
         study != whole,
         guides,
+        training,
     )
 
 
@@ -225,13 +225,3 @@ def _training_images(card: bundles.Card) -> datasets.Dataset | None:
     except UserError:
         return None
     return dataset if dataset.hash() == card.dataset_hash else None
-
-
-def _check_noise_ranges(study: Study, card: bundles.Card) -> None:
-    """Raise an error if a configuration has noise levels that the network was not trained for."""
-    for params in study.corners():
-        try:
-            check_noise_range(study.settings(params), card)
-        except UserError as error:
-            knobs = ", ".join(f"{k} = {v}" for k, v in params.items())
-            raise UserError(f"{error} [{knobs}]") from None

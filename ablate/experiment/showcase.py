@@ -58,7 +58,7 @@ def setup_of_one(
         trials=1,
         reference="train",
         objectives=(objective("kid"),),
-        fixed=settings.model_dump(exclude_none=True),
+        fixed=settings.model_dump(exclude_none=True, exclude={"training"}),
         search={},
     )
     return prepare(study, workspace, device)

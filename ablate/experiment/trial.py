@@ -128,7 +128,8 @@ class Runner:
 
     def _conclude(self, trial: OpenTrial, cells: TrialCells) -> None:
         """Close the trial's run and report its result to the search."""
-        means, widths = summarise(cells.metrics)
+        trained = [self._study.training_seed(seed) for seed in cells.seeds]
+        means, widths = summarise(cells.metrics, trained)
         metrics = means | {name + INTERVAL: width for name, width in widths.items()}
         if (found := coarseness(trial.settings)) is not None:
             metrics["noise_ratio"] = found.ratio

@@ -39,6 +39,11 @@ class TrialCells:
         self.reason: str | None = None
 
     @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the cells that have metrics."""
+        return self._seeds[: len(self.metrics)]
+
+    @property
     def samples(self) -> int:
         return int(sum(cell["samples"] for cell in self.metrics))
 

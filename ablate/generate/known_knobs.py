@@ -14,7 +14,8 @@ def known_knobs() -> tuple[str, ...]:
     them, and those that single samplers or initialisations own."""
     own = [knob.name for sampler in SAMPLERS.values() for knob in sampler.own]
     own = [*COORDINATES, *own, *start_knob_names()]
-    shared = sorted(Settings.model_fields, key=lambda name: name in GuidanceKnobs.model_fields)
+    fields = [name for name in Settings.model_fields if name != "training"]
+    shared = sorted(fields, key=lambda name: name in GuidanceKnobs.model_fields)
     return (*shared, *dict.fromkeys(own))
 
 

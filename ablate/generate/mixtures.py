@@ -131,8 +131,10 @@ def coordinates(pixels: Tensor, everything: Gaussian) -> Tensor:
 
 
 def mixture_of(dataset: datasets.Dataset, moments: Moments) -> Mixture | None:
-    """The mixture that a bundle contains: as many components as classes, None with few images."""
+    """The mixture that a bundle contains: as many components as classes; None with few images, or
+    with moments that know no directions."""
     components = len(moments.classes)
-    if len(dataset.train.labels) < components * IMAGES_A_COMPONENT:
+    few = len(dataset.train.labels) < components * IMAGES_A_COMPONENT
+    if few or not len(moments.everything.basis):
         return None
     return fit_mixture(dataset.train, moments.everything, components)

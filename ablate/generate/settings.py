@@ -57,6 +57,7 @@ class Settings(GuidanceKnobs):
     cost: int | None = Field(None, ge=1, le=100_000)  # decides levels
     s_min: float | None = Field(None, gt=0)
     cap: float | None = Field(None, gt=0)  # on the variance that a step removes
+    training: tuple[tuple[str, str | int | float], ...] = ()  # changes to the training recipe
 
     @model_validator(mode="before")
     @classmethod
@@ -208,7 +209,9 @@ class Settings(GuidanceKnobs):
     def knobs(self) -> dict[str, str | int | float]:
         """The knobs that apply, as logged; steps as r, delta and rho where there are any."""
         own = {k: v for k, v in (self.own_knobs | self.start_knobs).items() if v is not None}
-        chosen = self.model_dump(exclude_none=True) | own
+        chosen = (
+            self.model_dump(exclude_none=True, exclude={"training"}) | own | dict(self.training)
+        )
         chosen = {k: v for k, v in chosen.items() if listens(k, chosen)}
         if self.exponential:
             chosen |= {"N": self.N or PAPER_LEVELS, "order": self.order or 2}

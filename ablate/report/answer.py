@@ -74,7 +74,13 @@ def measured(results: StudyResults, trial: Trial) -> str:
     over = f"{len(cells)} seed{'s' * (len(cells) > 1)}"
     if all(metric + ERROR in cell for cell in cells):
         over += f", {sum(cell.get('samples', 0) for cell in cells):,.0f} samples"
-    return f"{what} (mean and 95 % interval over {over})"
+    return f"{what} (mean and 95 % interval over {over}{_held(results, trial)})"
+
+
+def _held(results: StudyResults, trial: Trial) -> str:
+    """, of images, sampling and training by 3 training seeds; nothing for networks trained once."""
+    trained = len(set(trial.training_seeds))
+    return f", of {results.variation} by {trained} training seeds" if trained > 1 else ""
 
 
 def _winner(results: StudyResults, field: list[Trial]) -> str:
@@ -159,11 +165,12 @@ def _paired(results: StudyResults, first: Trial, second: Trial) -> list[str]:
     """Trials share the noise of a seed, so the difference within a seed is more precise."""
     metric, sign = results.objectives[0].metric, results.objectives[0].sign
     best, other = (
-        {cell.seed: cell.metrics[metric] for cell in trial.cells if metric in cell.metrics}
+        {(c.seed, c.training_seed): c.metrics[metric] for c in trial.cells if metric in c.metrics}
         for trial in (first, second)
     )
-    leads = [{metric: sign * (other[seed] - best[seed])} for seed in best if seed in other]
-    means, halves = summarise(leads)
+    both = [key for key in best if key in other]
+    leads = [{metric: sign * (other[key] - best[key])} for key in both]
+    means, halves = summarise(leads, [training_seed for _, training_seed in both])
     if metric not in halves:
         return []
     return [f"Seed by seed, the best leads by {text(Estimate(means[metric], halves[metric]))}."]

@@ -74,7 +74,7 @@ def _optimism(results: StudyResults, row: dict[str, Any]) -> Estimate | None:
     before, sign = _before(results, row), results.objectives[0].sign
     if before is None:
         return None
-    half = math.hypot(before.half or 0.0, Z95 * row["error"])
+    half = math.hypot(before.half or 0.0, _half(row))
     return Estimate(sign * (row["confirmed"] - before.value), half)
 
 
@@ -108,7 +108,7 @@ def _top(rows: dict[int, Any], pair: dict[str, Any]) -> bool:
 
 def _compared(pair: dict[str, Any], other: dict[str, Any]) -> str:
     """Better than the paper's setting (trial 0, 3.2 ± 0.2) by 3.1 ± 0.2, with probability …"""
-    gap = Estimate(abs(pair["difference"]), Z95 * pair["error"])
+    gap = Estimate(abs(pair["difference"]), _half(pair))
     chance = max(pair["probability"], 1 - pair["probability"])
     what = f"{other['name']} (trial {other['trial']}, {_value(other)})"
     p = f"p {_p(pair['holm'])}, corrected by Holm"
@@ -146,7 +146,12 @@ def _value(row: dict[str, Any]) -> str:
 
 
 def _estimate(row: dict[str, Any]) -> Estimate:
-    return Estimate(row["confirmed"], Z95 * row["error"])
+    return Estimate(row["confirmed"], _half(row))
+
+
+def _half(row: dict[str, Any]) -> float:
+    """Half-width of a 95 % interval; older records have the standard error alone."""
+    return float(row.get("half", Z95 * row["error"]))
 
 
 def _probability(chance: float) -> str:
@@ -195,7 +200,7 @@ def pairs(results: StudyResults) -> Table:
     rows: list[Row] = [
         (
             *(pair["trial"], pair["than"]),
-            Estimate(pair["difference"], Z95 * pair["error"]),
+            Estimate(pair["difference"], _half(pair)),
             *(pair["probability"], pair["p"], pair["holm"]),
         )
         for pair in results.confirmation["pairs"]

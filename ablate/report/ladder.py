@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ablate.core.quantiles import Z95
 from ablate.report.blocks import (
     Block,
     Column,
@@ -23,16 +22,15 @@ from ablate.report.names import (
     Item,
     better,
     estimate,
-    in_order,
-    knob_name,
     metric_label,
     metric_name,
-    shown,
     text,
 )
+from ablate.report.one_at_a_time import one_at_a_time
 from ablate.report.ranking import contenders
 from ablate.report.shapes import Axis, Dot, Ladder
-from ablate.results import INTERVAL, StudyResults, Trial
+from ablate.report.steps import changes, effect, trial_of
+from ablate.results import INTERVAL, StudyResults
 
 DIVERSITY = ("recall", "coverage")
 """Metrics that stand beside the first one: a step may trade diversity for fidelity."""
@@ -43,24 +41,36 @@ def blocks(results: StudyResults) -> list[Block]:
     if not results.ladder:
         return []
     first, *others = results.ladder["metrics"]
-    made: list[Block] = [*_figure(results, first), cumulative(results, first)]
-    made.append(by_step(results, first))
+    made: list[Block] = [*(_figure(results, first) if _climbed(results) else [])]
+    made += _tables(results, first)
     for metric in others:
         name = metric_label(results, metric)
-        made.append(Details(f"The ladder by {name}", cumulative(results, metric, f"_{metric}")))
-        made.append(
-            Details(f"The effect of each step on {name}", by_step(results, metric, f"_{metric}"))
-        )
+        titles = [f"The ladder by {name}", f"The effect of each step on {name}"]
+        tables = _tables(results, metric, f"_{metric}")
+        made += [Details(*each) for each in zip(titles[-len(tables) :], tables, strict=True)]
     if left_out := results.ladder["left_out"]:
         named = (f"{each['configuration']} ({each['reason']})" for each in left_out)
         made.append(Paragraph(f"Without a result: {'; '.join(named)}."))
     return made
 
 
+def _climbed(results: StudyResults) -> bool:
+    """Whether steps are taken one after another; older records have no choice."""
+    return "cumulative" in results.ladder.get("combinations", ["cumulative"])
+
+
+def _tables(results: StudyResults, metric: str, ending: str = "") -> list[Table]:
+    """The ladder and the effect of each step; of each step alone, if that is all there is."""
+    if results.ladder.get("combinations") == ["add-one"]:
+        return [one_at_a_time(results, metric, ending)]
+    climbed = [cumulative(results, metric, ending)] if _climbed(results) else []
+    return [*climbed, by_step(results, metric, ending)]
+
+
 def sentences(results: StudyResults) -> list[str]:
     """What the ladder says, for the answer: from where to where, and by which step most of it."""
     rungs = results.ladder["cumulative"] if results.ladder else []
-    ends = [_trial(results, rung["trial"]) for rung in (rungs[:1] + rungs[-1:])]
+    ends = [trial_of(results, rung["trial"]) for rung in (rungs[:1] + rungs[-1:])]
     changed = [rung for rung in rungs if rung["change"] is not None]
     if not changed or None in ends:
         return []
@@ -71,13 +81,13 @@ def sentences(results: StudyResults) -> list[str]:
         f"From the base to the last step of the ladder {metric_name(results, metric)} goes from "
         f"{base} ({_cost(rungs[0])}) to {top} ({_cost(rungs[-1])}).",
         f"The step that changes it most is {most['name']}: by "
-        f"{text(_effect(most['change'], metric))}.",
+        f"{text(effect(most['change'], metric))}.",
     ]
 
 
 def last_trial(results: StudyResults) -> int | None:
     """The trial of the ladder's last step, if it has a result."""
-    rungs = results.ladder["cumulative"] if results.ladder else []
+    rungs = results.ladder["cumulative"] if results.ladder and _climbed(results) else []
     return rungs[-1]["trial"] if rungs else None
 
 
@@ -93,11 +103,11 @@ def cumulative(results: StudyResults, metric: str, ending: str = "") -> Table:
     header.append(words("changes", "what changes"))
     rows: list[Row] = []
     for rung in rungs:
-        trial = _trial(results, rung["trial"])
-        measured = (trial and estimate(trial, metric), _effect(rung["change"], metric))
+        trial = trial_of(results, rung["trial"])
+        measured = (trial and estimate(trial, metric), effect(rung["change"], metric))
         others = (trial and estimate(trial, each) for each in also)
         costs = (rung["nfe"], *([rung["literal_nfe"]] * stands_for))
-        last = (trial and estimate(trial, "seconds"), _changes(results, rung["changes"]))
+        last = (trial and estimate(trial, "seconds"), changes(results, rung["changes"]))
         head = (_step_name(rung, rungs), rung["trial"])
         rows.append((*head, *measured, *others, *costs, *last))
     caption = (
@@ -118,7 +128,7 @@ def by_step(results: StudyResults, metric: str, ending: str = "") -> Table:
     rows: list[Row] = [
         (
             step["name"],
-            *(_effect(step[key], metric) for key in ("add_one", "leave_one_out", "interaction")),
+            *(effect(step[key], metric) for key in ("add_one", "leave_one_out", "interaction")),
             _reading(results, step, metric),
         )
         for step in results.ladder["steps"]
@@ -152,23 +162,6 @@ def _step_name(rung: dict[str, Any], rungs: list[dict[str, Any]]) -> str:
     return str(rung["name"]) if rung is rungs[0] else f"+ {rung['name']}"
 
 
-def _changes(results: StudyResults, knobs: dict[str, Any]) -> str:
-    """r = law, n = 2: knobs with the values that they get."""
-    named = (f"{knob_name(k)} = {text(shown(results, knobs[k]))}" for k in in_order(set(knobs)))
-    return ", ".join(named)
-
-
-def _trial(results: StudyResults, number: int | None) -> Trial | None:
-    return next((trial for trial in results.trials if trial.number == number), None)
-
-
-def _effect(effect: dict[str, Any] | None, metric: str) -> Estimate | None:
-    """A change with the half-width of its 95 % interval; None if there is none."""
-    if effect is None:
-        return None
-    return Estimate(effect[metric]["value"], Z95 * effect[metric]["error"])
-
-
 def _also(results: StudyResults) -> list[str]:
     """Metrics of diversity that the trials have."""
     return [m for m in DIVERSITY if any(m in trial.metrics for trial in results.trials)]
@@ -196,7 +189,7 @@ def climb(results: StudyResults, metric: str) -> Ladder | None:
     best = next((t.number for t in contenders(results) if t.number in numbers_of), None)
     dots: list[Dot] = []
     for rung in rungs:
-        trial = _trial(results, rung["trial"])
+        trial = trial_of(results, rung["trial"])
         value = trial and estimate(trial, metric)
         if trial is None or value is None:
             continue

@@ -38,6 +38,7 @@ def provenance(results: StudyResults) -> Table:
         ("budget", results.budget),
         ("hash of the resolved study", results.hash),
         ("objectives", ", ".join(goals)),
+        ("95 % intervals hold", results.variation),
         *((key.replace("_", " "), value) for key, value in sorted(results.tags.items())),
     ]
     return Table("provenance", "Where the numbers come from.", header, rows)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ablate.core.errors import UserError
 from ablate.core.registry import Registry
-from ablate.report import answer, confirmed, effects, figures, ladder, tables
+from ablate.report import answer, confirmed, effects, figures, ladder, tables, variance
 from ablate.report.blocks import (
     BLOCKS,
     Attachment,
@@ -189,6 +189,11 @@ SECTIONS: Registry[Section] = Registry(
         Section("best", "The best configurations", best),
         Section("knobs", "What each knob does", knobs),
         Section("cost", "What it costs", cost),
+        Section(
+            "variance",
+            "Where the variance comes from",
+            lambda results, _: variance.blocks(results),
+        ),
         Section("looks", "What it looks like", looks),
         Section("unranked", "What is not ranked, and why", unranked),
         Section(LAST, "How this was measured", measurement),

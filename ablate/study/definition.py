@@ -17,6 +17,7 @@ from ablate.metrics.registry import METRICS
 from ablate.results import Objective
 from ablate.study.domain import Domain, Model, Scalar
 from ablate.study.methods import METHODS
+from ablate.study.train_knobs import is_train
 
 ExtractorName = Literal["small", "inception"]
 """small: the dataset's classifier."""
@@ -24,6 +25,11 @@ ExtractorName = Literal["small", "inception"]
 MOST_TRIALS = 1_000_000
 MOST_CORNERS = 2_000
 """Corners of a space that are checked before anything runs: that takes less than a second."""
+
+
+Combination = Literal["cumulative", "add-one", "leave-one-out"]
+COMBINATIONS: tuple[Combination, ...] = ("cumulative", "add-one", "leave-one-out")
+"""Which steps of a ladder a configuration has: the first few, one, or all but one."""
 
 
 class Published(Model):
@@ -91,16 +97,21 @@ class Study(Model):
     published: tuple[Published, ...] = ()
     base: dict[str, Scalar] = Field(default_factory=dict)  # of a ladder, whose rows follow from it
     steps: tuple[Step, ...] = ()
+    combinations: tuple[Combination, ...] = COMBINATIONS  # of the steps
+    recipe: str = ""  # by which the study trains its networks; empty: it samples the bundle's
+    training_seeds: tuple[int, ...] = ()  # none: the recipe's own
 
     def identity(self, *surroundings: str) -> str:
         """Hash of all that decides a result; `surroundings` are hashes of what else does.
 
         It leaves out texts and limits: asking for more trials continues the same study. It leaves
-        out the extractor's name, too, because the hash of the extractor is one of `surroundings`.
+        out the extractor's name, too, because the hash of the extractor is one of `surroundings`,
+        and fields that were added later, at their defaults, so that hashes stay as they were.
         """
-        text = self.model_dump_json(
-            exclude={"question", "trials", "minutes", "evaluations", "published", "extractor"}
-        )
+        out = {"question", "trials", "minutes", "evaluations", "published", "extractor"}
+        later, fields = ("combinations", "recipe", "training_seeds"), type(self).model_fields
+        out |= {name for name in later if getattr(self, name) == fields[name].default}
+        text = self.model_dump_json(exclude=out)
         return hashlib.sha256("\n".join([text, *surroundings]).encode()).hexdigest()[:12]
 
     def pruning_objective(self) -> Objective | None:
@@ -138,7 +149,16 @@ class Study(Model):
     def settings(self, params: Mapping[str, Any]) -> Settings:
         """The whole configuration of a trial, from its searched knobs."""
         chosen = {**self.fixed, **params}
-        return Settings(**{k: v for k, v in chosen.items() if self.applies(k, chosen)})
+        applied = {k: v for k, v in chosen.items() if self.applies(k, chosen)}
+        training = tuple((k, applied.pop(k)) for k in list(applied) if is_train(k))
+        return Settings(**applied, **({"training": training} if training else {}))
+
+    def training_seed(self, seed: int) -> int | None:
+        """The training seed of the network that `seed` samples; None: the recipe's own.
+
+        Sampling seeds are nested in training seeds: with T of these, seed s has the (s mod T)-th.
+        """
+        return self.training_seeds[seed % len(self.training_seeds)] if self.training_seeds else None
 
     def applied(self, knobs: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Those of the knobs that apply beside each other and the fixed ones."""

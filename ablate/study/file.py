@@ -15,10 +15,18 @@ from ablate.core.validation import one_line
 from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS, objectives
 from ablate.results import Objective
-from ablate.study.definition import Confirm, ExtractorName, Published, Step
+from ablate.study.definition import (
+    COMBINATIONS,
+    Combination,
+    Confirm,
+    ExtractorName,
+    Published,
+    Step,
+)
 from ablate.study.domain import Domain, Model, Scalar, short_form
 from ablate.study.ladder import check as check_ladder
 from ablate.study.methods import METHODS
+from ablate.study.train_knobs import check_recipe, is_train, written_out
 
 BUDGETS = ("smoke", "quick", "full")
 WHOLE = {"L", "n", "levels", "cost", "N", "order"}
@@ -73,6 +81,8 @@ class StudyFile(Model):
 
     question: str = Field(min_length=1)
     bundle: str
+    recipe: str = ""  # of the networks that the study trains; empty: it samples the bundle's
+    training_seeds: tuple[Seed, ...] = ()  # seed s has the (s mod T)-th of these T
     method: str = "tpe"
     seed: Seed = 0
     seeds: tuple[Seed, ...] = (0, 1, 2)
@@ -88,6 +98,7 @@ class StudyFile(Model):
     first: tuple[dict[str, Scalar], ...] = ()
     base: dict[str, Scalar] = Field(default_factory=dict)  # of a ladder
     steps: tuple[Step, ...] = ()
+    combinations: tuple[Combination, ...] = COMBINATIONS  # of a ladder's steps
     confirm: Annotated[Confirm, BeforeValidator(_or_nothing)] = Confirm()
     constraints: dict[str, Bound] = Field(default_factory=dict)  # metric -> the most it may be
     published: tuple[Published, ...] = ()
@@ -115,6 +126,8 @@ class StudyFile(Model):
         self._check_method()
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds must be one or more different numbers, not {list(self.seeds)}")
+        if not self.combinations:
+            raise ValueError(f"combinations is empty; known: {', '.join(COMBINATIONS)}")
         if not self.objectives:
             raise ValueError("objectives is empty")
         if len({o.metric for o in self.objectives}) < len(self.objectives):
@@ -134,8 +147,10 @@ class StudyFile(Model):
         places += ((f"published.{i}.knobs", row.knobs) for i, row in enumerate(self.published))
         for place, knobs in places:
             for knob in knobs:
-                if knob not in known:
+                if knob not in known and not is_train(knob):
                     raise ValueError(f"{place}.{knob}: no such knob; known: {', '.join(known)}")
+        named = [knob for _, knobs in places for knob in knobs]
+        check_recipe(self.recipe, self.training_seeds, named)
         for knob in self.search:
             if knob in self.fixed:
                 raise ValueError(f"{knob} is both fixed and searched")
@@ -148,7 +163,7 @@ class StudyFile(Model):
         if method.ladder:
             self._check_ladder()
             return
-        if self.base or self.steps:
+        if self.base or self.steps or self.combinations != COMBINATIONS:
             raise ValueError(f"base and steps make a ladder; method {self.method!r} has none")
         if not self.search and not self.rows:
             raise ValueError("search and rows are empty: there is nothing to ablate")
@@ -193,7 +208,7 @@ class StudyFile(Model):
 
 def read_tables(path: Path) -> dict[str, Any]:
     try:
-        return parse_toml(path.read_text(encoding="utf-8"), str(path))
+        return written_out(parse_toml(path.read_text(encoding="utf-8"), str(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({type(error).__name__})") from None
 
@@ -207,6 +222,6 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 def validated(tables: dict[str, Any], where: str) -> StudyFile:
     try:
-        return StudyFile.model_validate(tables)
+        return StudyFile.model_validate(written_out(tables))
     except ValidationError as error:
         raise UserError(f"{where}: {one_line(error)}") from None

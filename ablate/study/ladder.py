@@ -2,7 +2,8 @@
 
 A ladder has three kinds of configurations. Cumulative: the base after its first k steps. Add-one:
 the base with one step. Leave-one-out: all steps but one. Some coincide, such as the first step
-alone and the base after one step, and each distinct configuration is run once.
+alone and the base after one step, and each distinct configuration is run once. A study may leave
+kinds out (`combinations`): steps that are alternatives to each other can only be added one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from ablate.core.errors import UserError
 from ablate.core.validation import one_line
-from ablate.study.definition import Step, Study
+from ablate.study.definition import COMBINATIONS, Combination, Step, Study
 from ablate.study.domain import Scalar
 
 Taken = tuple[int, ...]
@@ -27,19 +28,38 @@ class Ladder(NamedTuple):
     cumulative: list[Taken]  # after 0, 1, 2, … steps
     add_one: list[Taken]  # each step alone
     leave_one_out: list[Taken]  # all steps but each
+    combinations: tuple[Combination, ...] = COMBINATIONS  # the kinds that are run
 
     def distinct(self) -> list[Taken]:
-        """Every configuration once."""
-        return list(dict.fromkeys([*self.cumulative, *self.add_one, *self.leave_one_out]))
+        """Every configuration that is run, once: the base, and those that effects are against."""
+        base, top = self.cumulative[0], self.cumulative[-1]
+        kinds: dict[Combination, list[Taken]] = {
+            "cumulative": self.cumulative,
+            "add-one": self.add_one,
+            "leave-one-out": [top, *self.leave_one_out],
+        }
+        wanted = [
+            taken for kind in COMBINATIONS if kind in self.combinations for taken in kinds[kind]
+        ]
+        return list(dict.fromkeys([base, *wanted]))
+
+    def effect_of(self, step: int) -> tuple[Taken, Taken]:
+        """(a configuration with the step, one without it), of the first kind that is run."""
+        if "cumulative" in self.combinations:
+            return self.cumulative[step + 1], self.cumulative[step]
+        if "add-one" in self.combinations:
+            return self.add_one[step], self.cumulative[0]
+        return self.cumulative[-1], self.leave_one_out[step]
 
 
-def ladder(count: int) -> Ladder:
+def ladder(count: int, combinations: tuple[Combination, ...] = COMBINATIONS) -> Ladder:
     """The configurations of a ladder of so many steps."""
     every = range(count)
     return Ladder(
         [tuple(range(taken)) for taken in range(count + 1)],
         [(step,) for step in every],
         [tuple(other for other in every if other != step) for step in every],
+        combinations,
     )
 
 
@@ -87,15 +107,16 @@ def rows(study: Study, where: str) -> tuple[dict[str, Scalar], ...]:
     """Every distinct configuration of a ladder, once: the cumulative ones first.
 
     Configurations with different steps may be the same, where a later step leaves an earlier one
-    without a meaning. A step that changes nothing when it is taken in order is an error.
+    without a meaning. A step that changes nothing where it is taken first is an error.
     """
-    structure = ladder(len(study.steps))
+    structure = ladder(len(study.steps), study.combinations)
     settled = {taken: _settled(study, taken, where) for taken in structure.distinct()}
     _check_knobs(study, structure, where)
     for index, step in enumerate(study.steps):
-        if settled[structure.cumulative[index]] == settled[structure.cumulative[index + 1]]:
-            before = name_of(structure.cumulative[index], study.steps)
-            raise UserError(f"{where}: step {step.name!r} changes nothing after {before}")
+        after, before = structure.effect_of(index)
+        if settled[before] == settled[after]:
+            name = name_of(before, study.steps)
+            raise UserError(f"{where}: step {step.name!r} changes nothing after {name}")
     firsts: list[Taken] = []
     for taken in structure.distinct():
         if all(settled[taken] != settled[other] for other in firsts):

@@ -19,6 +19,7 @@ from ablate.study.definition import Confirm, Study
 from ablate.study.domain import Scalar
 from ablate.study.file import Budget, StudyFile, parse_toml, validated
 from ablate.study.methods import METHODS
+from ablate.study.train_knobs import check_balance, is_train
 
 
 def parse(text: str, name: str, budget: str, where: str = "") -> Study:
@@ -63,9 +64,14 @@ def resolve(
         published=file.published,
         base=file.base,
         steps=file.steps,
+        combinations=file.combinations,
+        recipe=file.recipe,
+        training_seeds=file.training_seeds,
     )
     if METHODS[study.method].ladder:
         study = study.model_copy(update={"rows": ladder.rows(study, where)})
+    check_balance(study.seeds, study.training_seeds, f"{where}: seeds")
+    check_balance(study.confirm.seeds, study.training_seeds, f"{where}: confirm.seeds")
     _check_rungs(study, f"{where}: budgets.{budget}")
     _check_confirm(study, where)
     study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
@@ -76,7 +82,7 @@ def resolve(
 def _check_overrides(file: StudyFile, budget: Budget, place: str) -> None:
     """Raise an error if a budget overrides knobs that the study does not fix or search."""
     for knob in budget.fixed:
-        if knob not in known_knobs() or knob in file.search:
+        if (knob not in known_knobs() and not is_train(knob)) or knob in file.search:
             raise UserError(f"{place}.fixed.{knob}: not a fixed knob of this study")
     for knob in budget.search:
         if knob not in file.search:
@@ -95,6 +101,11 @@ def _check_rungs(study: Study, place: str) -> None:
         raise UserError(
             f"{place}.rungs: method {study.method!r} learns nothing from pruned"
             " trials and would search at random; leave rungs out, or use tpe or law"
+        )
+    if study.rungs and len(study.training_seeds) > 1:
+        raise UserError(
+            f"{place}.rungs: trials are pruned by their first network alone, whatever other"
+            " training_seeds give; leave rungs out"
         )
 
 
@@ -193,7 +204,7 @@ def _check_space(study: Study, where: str) -> None:
             settings = study.settings(params)
         except ValidationError as error:
             raise UserError(f"{where}: {one_line(error)} [{_spell(params)}]") from None
-        used |= settings.model_fields_set
+        used |= settings.model_fields_set | dict(settings.training).keys()
     for knob in study.fixed:
         if paper_knob(knob) not in used:
             raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -44,9 +45,20 @@ OLD_BASELINE = "yardstick/"
 """The same prefix in records that versions before 0.2 wrote."""
 
 TRAINING = "ablate.training"
+"""Tag of a training's run: what it is identified by."""
+
+MODEL, TRAINING_RUN = "ablate.model", "ablate.training_run"
+TRAINING_SEED = "ablate.training_seed"
+"""Tags of a cell whose network the study trained: the network's hash, the run of its training, its
+seed. Trials have the first two for each training seed, as in ablate.model.0."""
 
 Knobs = Mapping[str, Value]
 Tags = Mapping[str, str]
+
+
+def training_key(what: str) -> str:
+    """The tag of the run of a training that is identified by `what`."""
+    return hashlib.sha256(what.encode()).hexdigest()[:16]
 
 
 def reach(uri: str) -> None:

@@ -41,6 +41,7 @@ from ablate.tracking.client import (
     REASON,
     SEED,
     STUDY,
+    TRAINING_SEED,
     WORKED,
     fetch,
     runs_where,
@@ -166,13 +167,11 @@ def _trials(runs: list[Run]) -> list[Trial]:
     cells: dict[int, dict[int, Cell]] = {}
     for run in runs:
         if run.data.tags[KIND] == "cell" and state_of(run) in DONE:
-            cell = Cell(
-                run.info.run_id, int(run.data.tags[SEED]), state_of(run), dict(run.data.metrics)
-            )
-            of_trial = cells.setdefault(trial_number(run), {})
-            of_trial.setdefault(
-                cell.seed, cell
-            )  # a worker that lost its lease may have drawn it too
+            tags, trained = run.data.tags, run.data.tags.get(TRAINING_SEED)
+            metrics, training_seed = dict(run.data.metrics), int(trained) if trained else None
+            cell = Cell(run.info.run_id, int(tags[SEED]), state_of(run), metrics, training_seed)
+            # a worker that lost its lease may have drawn it, too
+            cells.setdefault(trial_number(run), {}).setdefault(cell.seed, cell)
     of_trials: dict[int, Run] = {}
     for run in runs:  # a message that was sent twice makes two runs: take the finished one
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
@@ -197,26 +196,31 @@ def _merged(trials: list[Trial]) -> list[Trial]:
         original = merged[first]
         known = {cell.seed for cell in original.cells}
         all_cells = [*original.cells, *(c for c in trial.cells if c.seed not in known)]
-        means, intervals = summarise([cell.metrics for cell in all_cells])
-        merged[first] = original._replace(cells=all_cells, metrics=means, intervals=intervals)
+        merged[first] = _summarised(original._replace(cells=all_cells))
         reason = f"more seeds of trial {original.number}"
         merged[index] = trial._replace(state="repeated", reason=reason)
     return merged
 
 
+def _summarised(trial: Trial) -> Trial:
+    """The trial with the means and intervals of its cells."""
+    means, intervals = summarise([cell.metrics for cell in trial.cells], trial.training_seeds)
+    return trial._replace(metrics=means, intervals=intervals)
+
+
 def _trial(run: Run, cells: list[Cell]) -> Trial:
-    means, intervals = summarise([cell.metrics for cell in cells])
-    return Trial(
+    trial = Trial(
         run_id=run.info.run_id,
         number=trial_number(run),
         state=state_of(run),
         params=_knobs(run),
-        metrics=means,
-        intervals=intervals,
+        metrics={},
+        intervals={},
         reason=run.data.tags.get(REASON) or None,
         cells=sorted(cells, key=lambda cell: cell.seed),
         coarseness=_coarseness(run),
     )
+    return _summarised(trial)
 
 
 def _coarseness(run: Run) -> Coarseness | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,8 +23,10 @@ from ablate.tracking.client import (
     STATUS,
     TRAINING,
     Knobs,
+    Run,
     Tags,
     runs_where,
+    training_key,
 )
 from ablate.tracking.transaction import at_once
 
@@ -60,17 +61,25 @@ class Tracker:
     def open_training(self, name: str, what: str, params: Knobs, tags: Tags) -> str:
         """The run of a training, identified by `what`: the last one if it did not finish, else a
         new one."""
-        key = hashlib.sha256(what.encode()).hexdigest()[:16]
+        key = training_key(what)
+        last = self.find_training(name, key)
+        if last is not None and last.info.status != "FINISHED":
+            self.reopen(last.info.run_id, tags)
+            return str(last.info.run_id)
         experiment = self.experiment(f"train-{name}", {KIND: "training"})
-        runs = list(runs_where(self.client, experiment, f"tags.`{TRAINING}` = '{key}'"))
-        if runs and runs[-1].info.status != "FINISHED":
-            run_id = str(runs[-1].info.run_id)
-            self.reopen(run_id, tags)
-            return run_id
         tags = {**tags, KIND: "training", TRAINING: key}
         run = self.client.create_run(experiment, tags=tags, run_name=f"{name} {key}")
         self.log(run.info.run_id, params=params)
         return str(run.info.run_id)
+
+    def find_training(self, name: str, key: str) -> Run | None:
+        """The last run of a training, by its tag; None if there is none."""
+        experiment = self.client.get_experiment_by_name(f"train-{name}")
+        if experiment is None:
+            return None
+        where = f"tags.`{TRAINING}` = '{key}'"
+        runs = list(runs_where(self.client, experiment.experiment_id, where))
+        return runs[-1] if runs else None
 
     def open_evaluation(self, name: str, tags: Tags) -> str:
         """The id of a new run in the experiment `evaluations`."""

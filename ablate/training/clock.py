@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ablate.core.files import whole_file
+from ablate.data.datasets import Dataset, to_unit_interval_plus_one
+from ablate.diffusion.moments import fit_moments
 from ablate.models.recipe import Recipe
 from ablate.training import distributed
 from ablate.training.ema import PowerEMA
 from ablate.training.optimiser import make_optimiser
-from ablate.training.step import TrainableModel, TrainingImages, take_step
+from ablate.training.step import (
+    TrainableModel,
+    TrainingImages,
+    make_trainable,
+    take_step,
+)
 
 TIMED_STEPS, UNTIMED_STEPS = 20, 5
 """Steps taken to measure their duration; the first few are slower (compiling, allocating)."""
@@ -51,14 +58,36 @@ def steps_within(
     net = trainable.model.net
     before = {name: value.clone() for name, value in net.state_dict().items()}
     optimiser = make_optimiser(net, recipe)
+    ends = _timed_steps(recipe, trainable._replace(optimiser=optimiser), images)
+    net.load_state_dict(before)
+    left = seconds - (ends[-1] - ends[0])
+    return distributed.from_first(max(1, int(left / _each(ends))))
+
+
+def seconds_of_a_step(recipe: Recipe, dataset: Dataset, device: str) -> float:
+    """How long a step of a training takes on a device, by taking some."""
+    x = to_unit_interval_plus_one(dataset.train.pixels)
+    moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
+    images = TrainingImages(x.log().to(device), dataset.train.labels.to(device))
+    trainable = make_trainable(recipe, dataset.shape, moments, device, None)
+    return _each(_timed_steps(recipe, trainable, images))
+
+
+def _each(ends: list[float]) -> float:
+    """Seconds of a step."""
+    return (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
+
+
+def _timed_steps(recipe: Recipe, trainable: TrainableModel, images: TrainingImages) -> list[float]:
+    """Take some steps, which train the model a little; returns when the first began and when each
+    ended, with its part of the averaging."""
+    net = trainable.model.net
     ema, ends = PowerEMA(net, recipe.gamma), [time.perf_counter()]
     for step in range(TIMED_STEPS):
-        take_step(recipe, trainable._replace(optimiser=optimiser), images, step)
+        take_step(recipe, trainable, images, step)
         ema.update(net, step + 1)
         ends.append(time.perf_counter())
-    net.load_state_dict(before)
-    each = (ends[-1] - ends[UNTIMED_STEPS]) / (TIMED_STEPS - UNTIMED_STEPS)
-    return distributed.from_first(max(1, int((seconds - (ends[-1] - ends[0])) / each)))
+    return ends
 
 
 def checkpoint_schedule(recipe: Recipe) -> Callable[[int], bool]:

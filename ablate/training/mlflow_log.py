@@ -172,9 +172,16 @@ def _params(recipe: Recipe, options: Options, steps: int) -> dict[str, Value]:
 
 @contextmanager
 def logged(
-    workspace: Workspace, name: str, recipe: Recipe, options: Options, device: str
+    workspace: Workspace,
+    name: str,
+    recipe: Recipe,
+    options: Options,
+    device: str,
+    identity: str = "",
 ) -> Iterator[Observer]:
     """An observer that logs to the training's run in MLflow; the run's status is how it ended.
+
+    identity: what the run is found by again; its parameters, if this is empty.
 
     An unfinished run of the same training is continued. The run is opened at the first step, so
     that a training that is refused before leaves none.
@@ -186,7 +193,7 @@ def logged(
             nonlocal log
             if log is None:
                 tracker, params = Tracker(workspace), _params(recipe, options, report.steps)
-                what = " ".join(f"{key} {value}" for key, value in params.items())
+                what = identity or " ".join(f"{key} {value}" for key, value in params.items())
                 with shielded():
                     run_id = tracker.open_training(name, what, params, provenance(device))
                 open_run.enter_context(tracker.closing(run_id))

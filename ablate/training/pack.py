@@ -126,15 +126,17 @@ def make_bundle(
     progress: Progress = lambda step, loss: None,
     options: Options = DEFAULTS,
     watch: Observer | None = None,
+    made_by: str = "",
     hours: Callable[[], float] | None = None,
 ) -> Trained:
     """Train by the recipe, or continue; the first of several processes writes the bundle.
 
-    hours: how long the training took in all, for the card.
+    made_by: what to note in place of a command; hours: how long it took in all, to note, too.
     """
     trained = train(recipe, dataset, checkpoint, device, progress, options, watch)
     if distributed.rank() == 0:
-        card = _card(name, dataset, extractor.hash, trained, options)
+        command = made_by or _command(name, options)
+        card = _card(name, dataset, extractor.hash, trained, options.start, command)
         if hours is not None:
             took = {"hours": round(hours(), 2), "cpu_threads": torch.get_num_threads()}
             card = card.model_copy(update={"provenance": card.provenance | took})
@@ -172,15 +174,20 @@ def _command(name: str, options: Options) -> str:
 
 
 def _card(
-    name: str, dataset: Dataset, extractor_hash: str, trained: Trained, options: Options
+    name: str,
+    dataset: Dataset,
+    extractor_hash: str,
+    trained: Trained,
+    start: WarmStart | None,
+    command: str,
 ) -> bundles.Card:
     """The card of a trained bundle."""
-    recipe, start = trained.recipe, options.start
+    recipe = trained.recipe
     more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
     if (unlabelled := trained.unlabelled_error) is not None:
         more |= {"unlabelled_error": {str(s): error for s, error in unlabelled.items()}}
     more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
-    provenance = provenance_of(_command(name, options), trained.model, trained.heldout_error)
+    provenance = provenance_of(command, trained.model, trained.heldout_error)
     return card_of(name, dataset, recipe, extractor_hash, recipe.noise_range(), provenance | more)
 
 

@@ -175,8 +175,8 @@ def test_pairs_are_compared_on_their_shared_noise() -> None:
     """One is lower by 0.1 on every image, in noise ten times as large: it is better, surely."""
     shared = normal((400,), 0).double()
     own = 0.1 * normal((400,), 1).double()
-    low = Again(SEARCH[0], 8, None, Measured(0.0, shared), feasible=True)
-    high = Again(SEARCH[1], 9, "it", Measured(0.1, shared + own), feasible=True)
+    low = Again(SEARCH[0], 8, None, [Measured(0.0, shared)], feasible=True)
+    high = Again(SEARCH[1], 9, "it", [Measured(0.1, shared + own)], feasible=True)
     (pair,) = compare([(low, high)], sign=1)
     error = float(own.std()) / 20
     assert pair["difference"] == pytest.approx(-0.1)

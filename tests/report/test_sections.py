@@ -62,6 +62,7 @@ def test_sections_of_others_come_before_the_last_of_ours(toy_section: sections.S
         "The best configurations",
         "What each knob does",
         "What it costs",
+        "Where the variance comes from",
         "What it looks like",
         "What is not ranked, and why",
         "What the seeds were",

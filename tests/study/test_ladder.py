@@ -203,3 +203,14 @@ def test_an_item_of_a_list_fills_a_template() -> None:
     for wrong in ("$a.b.2", "$a.b.k"):
         with pytest.raises(UserError, match="no such value"):
             member.fill({"base": wrong})
+
+
+def test_kinds_of_configurations_can_be_left_out() -> None:
+    alone = ladder(3, ("add-one",))
+    assert alone.distinct() == [(), (0,), (1,), (2,)]
+    assert alone.effect_of(1) == ((1,), ())
+    without = ladder(3, ("leave-one-out",))
+    assert without.distinct() == [(), (0, 1, 2), (1, 2), (0, 2), (0, 1)]
+    assert without.effect_of(1) == ((0, 1, 2), (0, 2))
+    assert ladder(3).effect_of(1) == ((0, 1), (0,))
+    assert ladder(3, ("cumulative",)).distinct() == ladder(3).cumulative

@@ -1,0 +1,33 @@
+"""StudyResults -> what each step of a ladder does alone, where steps are alternatives."""
+
+from __future__ import annotations
+
+from ablate.report.blocks import Row, Table, numbers, words
+from ablate.report.columns import DIVERSITY, metric_columns
+from ablate.report.names import Item, estimate, metric_name
+from ablate.report.steps import changes, effect, trial_of
+from ablate.results import StudyResults
+
+
+def one_at_a_time(results: StudyResults, metric: str, ending: str = "") -> Table:
+    """A row for the base, then one for each step alone, with its change from the base."""
+    name = metric_name(results, metric)
+    also = [m for m in DIVERSITY if any(m in trial.metrics for trial in results.trials)]
+    header = [words("step"), numbers("trial"), *metric_columns(results, [metric])]
+    header += [numbers("change", f"change of {name}"), *metric_columns(results, also)]
+    header.append(words("changes", "what changes"))
+    base, *_ = results.ladder["cumulative"]
+    rows: list[Row] = []
+    for step in (base, *results.ladder["steps"]):
+        trial = trial_of(results, step["trial"])
+        measured: list[Item] = [trial and estimate(trial, each) for each in (metric, *also)]
+        change = None if step is base else effect(step["add_one"], metric)
+        head = ("base" if step is base else f"+ {step['name']}", step["trial"])
+        what = changes(results, step["changes"])
+        rows.append((*head, measured[0], change, *measured[1:], what))
+    caption = (
+        f"The base, and the base with each step alone. Change: {name} of this row less that of the "
+        "base, over pairs of images from the same noise and, where networks are trained, of the "
+        f"same training seeds, with its 95 % interval, of {results.variation}."
+    )
+    return Table(f"one_at_a_time{ending}", caption, header, rows)
