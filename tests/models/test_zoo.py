@@ -28,7 +28,8 @@ def test_a_bundle_is_whole_and_small(name: str) -> None:
     path = shipped()[name]
     card = read_card(path)
     assert card.name == name
-    assert path.stat().st_size < 12_000_000
+    large = name.endswith("-large")  # for final figures: beside the one for quick studies
+    assert path.stat().st_size < (24_000_000 if large else 12_000_000)
     assert (card.s_min, card.s_max) == (0.002, 3.0)
     assert card.licence
     assert card.provenance["command"] == f"ablate train {name}"
@@ -64,7 +65,7 @@ def test_seventeen_evaluations_beat_gaussians(name: str, tmp_path: Path) -> None
     assert (tmp_path / "p.png").exists()
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped()) - {"digits"}))
+@pytest.mark.parametrize("name", sorted(set(shipped()) - {"digits", "cifar10-large"}))
 def test_every_dataset_has_its_two_studies(name: str) -> None:
     for sampler in ("adls", "asams"):
         study = read_study(find(Workspace(Path()), f"{name}-{sampler}"), "quick")

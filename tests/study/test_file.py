@@ -312,7 +312,8 @@ def test_every_dataset_has_every_family() -> None:
     datasets = ("mnist", "kmnist", "fashion", "cifar10")
     expected = {f"{dataset}-{family}" for dataset in datasets for family in families}
     expected |= {f"digits-{family}" for family in families if family != "paper"}
-    expected |= {"digits-training", "digits-ema"}  # files of their own: their budgets are digits'
+    # files of their own: their bundles and budgets are those of one dataset
+    expected |= {"digits-training", "digits-ema", "cifar10-guidance"}
     assert set(studies.names(HERE)) == expected
 
 
