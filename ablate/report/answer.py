@@ -40,7 +40,7 @@ def answer(results: StudyResults) -> list[str]:
         return ["No configuration is complete yet, so there is no answer yet."]
     again = confirmed.confirmed_trial(results)
     if results.ladder:
-        sentences = ladder.sentences(results)
+        sentences = ladder.sentences(results) or [_winner(results, field)]
         for top in (trial for trial in ranked if trial.number == ladder.last_trial(results)):
             sentences += _against_baselines(results, top, "The configuration of the last step")
             sentences += _diversity(results, top)

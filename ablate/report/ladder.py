@@ -27,6 +27,7 @@ from ablate.report.names import (
     text,
 )
 from ablate.report.one_at_a_time import one_at_a_time
+from ablate.report.one_at_a_time import sentences as alone
 from ablate.report.ranking import contenders
 from ablate.report.shapes import Axis, Dot, Ladder
 from ablate.report.steps import changes, effect, trial_of
@@ -69,6 +70,8 @@ def _tables(results: StudyResults, metric: str, ending: str = "") -> list[Table]
 
 def sentences(results: StudyResults) -> list[str]:
     """What the ladder says, for the answer: from where to where, and by which step most of it."""
+    if results.ladder and not _climbed(results):
+        return alone(results)
     rungs = results.ladder["cumulative"] if results.ladder else []
     ends = [trial_of(results, rung["trial"]) for rung in (rungs[:1] + rungs[-1:])]
     changed = [rung for rung in rungs if rung["change"] is not None]

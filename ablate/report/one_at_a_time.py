@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.columns import DIVERSITY, metric_columns
-from ablate.report.names import Item, estimate, metric_name
+from ablate.report.names import Item, estimate, metric_name, text
 from ablate.report.steps import changes, effect, trial_of
 from ablate.results import StudyResults
+
+
+def sentences(results: StudyResults) -> list[str]:
+    """What the steps do alone, for the answer: how many change the base, and which most."""
+    metric = results.ladder["metrics"][0]
+    sign = {o.metric: o.sign for o in results.objectives}.get(metric, 1)
+    steps = [step for step in results.ladder["steps"] if step["add_one"] is not None]
+    base = trial_of(results, results.ladder["cumulative"][0]["trial"])
+    if base is None or not steps:
+        return []
+    steps.sort(key=lambda step: sign * step["add_one"][metric]["value"])
+    clear = [step for step in steps if step["add_one"][metric]["excludes_zero"]]
+    name = metric_name(results, metric)
+    ends = [("best", steps[0]), ("worst", steps[-1])]
+    return [
+        f"The base has {name} {text(estimate(base, metric))}.",
+        f"Of {len(steps)} changes to it {len(clear)} have a 95 % interval, of {results.variation},"
+        " that excludes zero.",
+        *(
+            f"The {which} is {step['name']}: {name} changes by"
+            f" {text(effect(step['add_one'], metric))}."
+            for which, step in ends[: len(steps)]
+        ),
+    ]
 
 
 def one_at_a_time(results: StudyResults, metric: str, ending: str = "") -> Table:
