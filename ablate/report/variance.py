@@ -52,7 +52,8 @@ def components_table(results: StudyResults, metric: str) -> Table:
         f"The variance of {metric_name(results, metric)} of one cell by where it comes from: "
         "networks of other training seeds, other sampling seeds of one network beyond the error "
         "over images, and this error. Standard deviations, and shares of the variance. With few "
-        "training seeds the numbers of a single trial are rough."
+        "training seeds the numbers of a single trial are rough. All together: variances are "
+        "averaged, so that the configurations with the largest decide."
     )
     return Table("variance", caption, header, rows)
 
