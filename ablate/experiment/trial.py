@@ -17,6 +17,7 @@ from ablate.experiment.artifacts import tags_of_confirmation, tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
 from ablate.experiment.claims import Claim, item
 from ablate.experiment.leases import Leases
+from ablate.experiment.networks import card_of
 from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import replicate
 from ablate.experiment.rivals import Rivals
@@ -112,7 +113,8 @@ class Runner:
         """Open the trial's run. The second value is the run of its first cell, which a new trial
         opens in the same transaction."""
         number, knobs, cell = claim.entry.number, settings.knobs(), None
-        own = {**tags, **tags_of_trial(settings, self._setup.bundle.card.recipe.net.classes)}
+        card = card_of(self._setup.training, self._setup.bundle.card, settings)
+        own = {**tags, **tags_of_trial(settings, card.recipe.net.classes)}
         if claim.again:
             run_id = self._record.reopen_trial(number, knobs, own)
             self.open.append(run_id)

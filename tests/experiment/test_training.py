@@ -64,6 +64,15 @@ def test_cells_and_trials_name_their_network_and_its_training(finished: Path) ->
             assert trial.data.tags[name] == cell.data.tags[tag]
 
 
+def test_trials_say_what_their_own_network_is_told(tiny_bundle: Path, tmp_path: Path) -> None:
+    """The bundle's network knows no classes, one of the trained ones does."""
+    change = ('train.optimiser = ["muon", "adamw"]', "train.net.classes = [0, 10]")
+    root = trained_root(tmp_path, tiny_bundle, change, ("seeds = [0, 1, 2, 3]", "seeds = [0]"))
+    run(setup_of(root), Workspace(root), Quiet())
+    told = {r.data.tags.get("ablate.told") for r in runs(root)} - {None}
+    assert told == {"nothing: the network knows no classes", "its start's class, 0 to 9"}
+
+
 def test_results_say_what_their_intervals_hold(finished: Path) -> None:
     assert record_of(Workspace(finished)).variation == "images, sampling and training"
     assert (
