@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ablate.report.coarse_trials import too_coarse
 from ablate.report.columns import DIVERSITY, with_diversity
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.results import StudyResults, Trial
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def print_results(record: StudyResults) -> None:
     """Print the ranked trials, best first, then the others; only knobs that vary are shown."""
     ranked = record.ranked()
     rest = [trial for trial in record.trials if trial not in ranked]
-    knobs = varied(record)
+    knobs = distinguishing(record)
     objectives = [objective.metric for objective in record.objectives]
     metrics = with_diversity(record, list(dict.fromkeys([*objectives, "kid", "fid", "nfe"])))
     short = set(DIVERSITY) - set(objectives)  # without an interval, to keep the table narrow

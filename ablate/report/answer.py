@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ablate.report import confirmed, ladder
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.report.names import (
     Estimate,
     better,
@@ -91,7 +91,7 @@ def _winner(results: StudyResults, field: list[Trial]) -> str:
         f"Of {count} complete configurations{' that leak no data' * bool(aside)} the best by {name}"
     )
     which = of if count > 1 else "The only complete configuration"
-    what = trial_name(results, field[0], varied(results))
+    what = trial_name(results, field[0], distinguishing(results))
     return f"{which} is {what}, with {measured(results, field[0])}."
 
 
@@ -177,7 +177,7 @@ def _paired(results: StudyResults, first: Trial, second: Trial) -> list[str]:
 
 
 def _oracle(results: StudyResults, trial: Trial) -> str:
-    what = configuration(results, trial, varied(results))
+    what = configuration(results, trial, distinguishing(results))
     value = text(estimate(trial, results.objectives[0].metric))
     return (
         f"Trial {trial.number} ({what}) measures {value}, but starts from training images: "

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ablate.core.coarseness import REMEDY
 from ablate.report.blocks import Row, Table, numbers
 from ablate.report.columns import knob_columns, trial_cells
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.results import StudyResults
 
 
@@ -43,7 +43,7 @@ def ranges(values: Sequence[int]) -> str:
 
 def coarse_trials(results: StudyResults) -> Table:
     """The trials that the warning is about, and how far their noise is off."""
-    knobs = varied(results)
+    knobs = distinguishing(results)
     header = [
         numbers("trial"),
         *knob_columns(results, knobs),

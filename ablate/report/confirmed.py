@@ -8,7 +8,7 @@ from typing import Any
 from ablate.core.quantiles import Z95
 from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.columns import metric_columns
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.report.names import (
     Estimate,
     configuration,
@@ -80,9 +80,10 @@ def _optimism(results: StudyResults, row: dict[str, Any]) -> Estimate | None:
 
 def _lost(results: StudyResults) -> list[str]:
     """Configurations that gave no result when they were measured again."""
+    knobs = distinguishing(results)
     return [
-        f"Trial {trial.number}, which measures {configuration(results, trial, varied(results))}"
-        f" again, {'diverged' if trial.state == 'diverged' else 'has no result'}:"
+        f"Trial {trial.number}, which measures {configuration(results, trial, knobs)} again,"
+        f" {'diverged' if trial.state == 'diverged' else 'has no result'}:"
         f" {trial.reason or trial.state}."
         for trial in results.confirmations
         if trial.state in ("diverged", "failed")
@@ -133,7 +134,7 @@ def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
 
 def _name(results: StudyResults, row: dict[str, Any]) -> str:
     trial = _searched(results, row["trial"])
-    knobs = "" if trial is None else f" ({configuration(results, trial, varied(results))})"
+    knobs = "" if trial is None else f" ({configuration(results, trial, distinguishing(results))})"
     return f"trial {row['trial']}{knobs}"
 
 
@@ -188,7 +189,7 @@ def table(results: StudyResults) -> Table:
 
 def _knobs(results: StudyResults, row: dict[str, Any]) -> str:
     trial = _searched(results, row["trial"])
-    return "" if trial is None else configuration(results, trial, varied(results))
+    return "" if trial is None else configuration(results, trial, distinguishing(results))
 
 
 def pairs(results: StudyResults) -> Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ablate.report.answer import measured
 from ablate.report.blocks import Picture, Pictures
 from ablate.report.columns import searched_for_copies
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.report.names import trial_name
 from ablate.report.ranking import contenders, ranking
 from ablate.results import NEIGHBOURS, SAMPLES, TRAJECTORY, StudyResults, Trial
@@ -63,7 +63,7 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
 
 def _caption(results: StudyResults, role: str, trial: Trial) -> str:
     """Best, trial 7: adls, class-average; KID 0.042 ± 0.017 (…)."""
-    name = trial_name(results, trial, varied(results))
+    name = trial_name(results, trial, distinguishing(results))
     return f"{role.capitalize()}, {name}; {measured(results, trial)}."
 
 

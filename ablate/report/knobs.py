@@ -30,6 +30,22 @@ def varied(results: StudyResults) -> list[str]:
     return [knob for knob in several if knob not in implied]
 
 
+def distinguishing(results: StudyResults) -> list[str]:
+    """The knobs that name a trial: the varied ones, and those whose only value some trials have
+    and others, else alike, do not."""
+    several = varied(results)
+    alike: dict[tuple[Value | None, ...], list[Trial]] = {}
+    for trial in results.trials:
+        alike.setdefault(tuple(trial.params.get(knob) for knob in several), []).append(trial)
+    telling = {
+        knob
+        for knob in fixed(results)
+        for group in alike.values()
+        if len({knob in trial.params for trial in group}) > 1
+    }
+    return in_order({*several, *telling})
+
+
 def fixed(results: StudyResults) -> dict[str, Value]:
     """The knobs that took one value, with it."""
     knobs = in_order({knob for t in results.trials for knob in t.params})

@@ -40,6 +40,9 @@ LEGEND = {
 }
 """Every known knob, in the order in which reports show them."""
 
+NAMED = frozenset({"label"})
+"""Knobs whose words say nothing without the knob's name: label = none."""
+
 ACRONYMS = frozenset({"fid", "kid", "nfe", "nn"})
 """Parts of metrics' names that are written in capitals, where a study has no label for them."""
 
@@ -113,7 +116,7 @@ def configuration(results: StudyResults, trial: Trial, knobs: list[str]) -> str:
     """adls, class-average, χ = 0.995, L = 2: words need no name; a leak is always named."""
     parts = [
         f"{shown(results, value)}"
-        if isinstance(value, str)
+        if isinstance(value, str) and knob not in NAMED
         else f"{knob_name(knob)} = {text(value)}"
         for knob in knobs
         if (value := trial.params.get(knob)) is not None

@@ -13,7 +13,7 @@ from ablate.report.columns import (
     trial_cells,
     with_diversity,
 )
-from ablate.report.knobs import fixed, varied
+from ablate.report.knobs import distinguishing, fixed, varied
 from ablate.report.names import better, metric_label, metric_name
 from ablate.report.ranking import contenders, front, ranking
 from ablate.results import StudyResults, Trial
@@ -35,7 +35,9 @@ def best(results: StudyResults, count: int = 10) -> Table:
     )
     if not ranked:
         caption = "No configuration is complete yet. Baselines are set apart and not ranked."
-    table = _ranked_table(results, "best", caption, varied(results), columns, ranked[:count])
+    table = _ranked_table(
+        results, "best", caption, distinguishing(results), columns, ranked[:count]
+    )
     return _with_best_bold(results, table)
 
 
@@ -53,7 +55,9 @@ def pareto(results: StudyResults) -> Table:
     """The Pareto front of several objectives, best first by the first of them."""
     columns = with_diversity(results, [o.metric for o in results.objectives])
     caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
-    return _ranked_table(results, "pareto", caption, varied(results), columns, front(results))
+    return _ranked_table(
+        results, "pareto", caption, distinguishing(results), columns, front(results)
+    )
 
 
 def _ranked_table(
@@ -103,7 +107,7 @@ def trials(results: StudyResults) -> Table:
 
 def troubles(results: StudyResults) -> Table:
     """Trials that ended without a place in the ranking, and why."""
-    knobs = varied(results)
+    knobs = distinguishing(results)
     placed = {trial.number for trial in ranking(results)}
     header = [numbers("trial"), words("state")]
     header += [*knob_columns(results, knobs), words("reason")]

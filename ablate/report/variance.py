@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ablate.core.nested import Cells, Components, components
 from ablate.report.blocks import Block, Paragraph, Row, Table, numbers, words
-from ablate.report.knobs import varied
+from ablate.report.knobs import distinguishing
 from ablate.report.names import configuration, metric_name, number
 from ablate.results import ERROR, StudyResults, Trial
 
@@ -40,7 +40,7 @@ def components_table(results: StudyResults, metric: str) -> Table:
     header = [numbers("trial"), words("configuration")]
     header += [numbers(f"{name}_sd", f"{name}, sd") for name in Components._fields]
     header += [numbers(f"{name}_share", f"{name}, %") for name in Components._fields]
-    knobs = varied(results)
+    knobs = distinguishing(results)
     rows: list[Row] = [
         (trial.number, configuration(results, trial, knobs), *_numbers(found))
         for trial in results.ranked()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ablate.report import knobs
+from ablate.report.names import configuration
 from ablate.results import StudyResults
 
 
@@ -21,3 +22,16 @@ def test_rho_is_shown_where_it_was_searched(results: StudyResults) -> None:
     searched = results._replace(spec={"search": {"rho": {"low": 0.7, "high": 1.5}}})
     assert "rho" in knobs.varied(searched)
     assert "r" in knobs.varied(searched)
+
+
+def test_a_knob_that_tells_trials_apart_names_them(results: StudyResults) -> None:
+    """It has a single value, which one of two trials that are else alike does not have."""
+    one, *others = results.trials
+    twin = one._replace(number=99, params={**one.params, "label": "none"})
+    with_twin = results._replace(trials=[one, *others, twin])
+    assert "label" not in knobs.varied(with_twin)
+    assert "label" in knobs.distinguishing(with_twin)
+    assert "label = none" in configuration(with_twin, twin, knobs.distinguishing(with_twin))
+    elsewhere = others[-1]._replace(params={**others[-1].params, "cap": 0.03})
+    apart = results._replace(trials=[one, elsewhere])
+    assert "cap" not in knobs.distinguishing(apart)
