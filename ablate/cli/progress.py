@@ -59,6 +59,10 @@ class StudyBar:
     def advanced(self, share: float) -> None:
         self._progress.advance(self._task, share)
 
+    def trained(self, steps: int) -> None:
+        news = f"training a network: {steps:,} steps"
+        self._progress.update(self._task, news=news)
+
     def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None:
         self._done += 1
         metric = self._objective.metric
@@ -95,6 +99,8 @@ class Silent:
     def began(self, done: int, total: int, best: float | None) -> None: ...
 
     def advanced(self, share: float) -> None: ...
+
+    def trained(self, steps: int) -> None: ...
 
     def stands(self, done: int, best: float | None) -> None: ...
 

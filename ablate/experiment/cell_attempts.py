@@ -56,7 +56,7 @@ class CellAttempts:
     def __init__(self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher) -> None:
         self._setup, self._leases, self._record = setup, leases, record
         self._watcher = watcher
-        self._networks = Networks(setup.study, setup.bundle, setup.training)
+        self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
         self.open: list[str] = []  # runs to close if this worker is stopped
 
     def draw(

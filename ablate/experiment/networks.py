@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
+from ablate.experiment.watcher import Watcher
 from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle, Card
 from ablate.models.recipe import Recipe
@@ -91,8 +92,11 @@ class Network(NamedTuple):
 class Networks:
     """The networks of a study's cells, for one worker; trained when they are first needed."""
 
-    def __init__(self, study: Study, bundle: Bundle, training: Training | None) -> None:
+    def __init__(
+        self, study: Study, bundle: Bundle, training: Training | None, watcher: Watcher
+    ) -> None:
         self._study, self._bundle, self._training = study, bundle, training
+        self._watcher = watcher
         self._loaded: dict[str, Network] = {}  # by file, the last used at the end
 
     def of(self, settings: Settings, seed: int) -> Network:
@@ -112,7 +116,9 @@ class Networks:
 
     def _read(self, variant: Variant, meanwhile: Iterable[Variant]) -> Network:
         assert self._training is not None
-        stored = self._training.store.get(variant, meanwhile)
+        stored = self._training.store.get(
+            variant, meanwhile, lambda step, loss: self._watcher.trained(step)
+        )
         trained = stored.bundle
         bundle = self._bundle._replace(model=trained.model, card=trained.card)
         run = ((TRAINING_RUN, stored.run_id),) if stored.run_id else ()

@@ -16,6 +16,9 @@ class Watcher(Protocol):
     def advanced(self, share: float) -> None:
         """Another `share` of a trial is drawn."""
 
+    def trained(self, steps: int) -> None:
+        """A network that the study trains has taken so many steps."""
+
     def stands(self, done: int, best: float | None) -> None:
         """So many trials are finished, by this worker and all others."""
 

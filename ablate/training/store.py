@@ -21,6 +21,7 @@ from ablate.models.bundle import Bundle
 from ablate.tracking.client import training_key
 from ablate.tracking.writer import Tracker
 from ablate.training.clock import every
+from ablate.training.loop import Progress
 from ablate.training.mlflow_log import logged
 from ablate.training.options import Options
 from ablate.training.pack import make_bundle
@@ -65,7 +66,12 @@ class Store:
             other.exists() and self._checkpoint(variant).exists()
         )
 
-    def get(self, variant: Variant, meanwhile: Iterable[Variant] = ()) -> Stored:
+    def get(
+        self,
+        variant: Variant,
+        meanwhile: Iterable[Variant] = (),
+        progress: Progress = lambda step, loss: None,
+    ) -> Stored:
         """The network of a variant: from its file, or trained now, or by another process for which
         this one waits.
 
@@ -76,11 +82,11 @@ class Store:
             if not path.exists():
                 with if_free(self._lock(each)) as free:
                     if free and not self.path(each).exists():
-                        self._train(each)
+                        self._train(each, progress)
         if not path.exists():
             with waiting(self._lock(variant)):
                 if not path.exists():  # the other process was stopped
-                    self._train(variant)
+                    self._train(variant, progress)
         bundle = bundles.read(path)
         return Stored(bundle, str(bundle.card.content)[:16], self._run(variant))
 
@@ -89,7 +95,7 @@ class Store:
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder / f".{self.key(variant)}.lock"
 
-    def _train(self, variant: Variant) -> None:
+    def _train(self, variant: Variant, progress: Progress) -> None:
         """Train the network, or continue, and write it with the average that the variant asks for.
 
         The average by the recipe's gamma is written too: it shows that the training is finished.
@@ -105,7 +111,7 @@ class Store:
                 if not self.path(each).exists():
                     given = options._replace(ema_length=each.ema_length)
                     where = self.path(each), self._device
-                    make_bundle(name, *parts, *where, options=given, watch=watch, made_by=made_by)
+                    make_bundle(name, *parts, *where, progress, given, watch, made_by)
         if not recipe.snapshots:
             checkpoint.unlink(missing_ok=True)
 

@@ -70,6 +70,8 @@ class Clock(Quiet):
 
     first = last = math.nan
 
+    def trained(self, steps: int) -> None: ...
+
     def stands(self, done: int, best: float | None) -> None:
         self.first = time.perf_counter() if math.isnan(self.first) else self.first
 

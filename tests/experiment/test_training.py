@@ -28,7 +28,9 @@ from tests.support.trained_studies import files, trained_root, trainings
 def finished(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of a study of two recipes and two training seeds that was never interrupted."""
     root = trained_root(tmp_path_factory.mktemp("trained") / "root", tiny_bundle)
-    run(setup_of(root), Workspace(root), Quiet())
+    watcher = Quiet()
+    run(setup_of(root), Workspace(root), watcher)
+    assert watcher.steps.count(1) == 4  # the first step of each network was reported
     return root
 
 

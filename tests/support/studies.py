@@ -147,12 +147,16 @@ class Quiet:
     def __init__(self) -> None:
         self.states: list[tuple[int, str]] = []
         self.share = 0.0
+        self.steps: list[int] = []  # of networks that the study trained
 
     def began(self, done: int, total: int, best: float | None) -> None:
         self.span, self.best = (done, total), best
 
     def advanced(self, share: float) -> None:
         self.share += share
+
+    def trained(self, steps: int) -> None:
+        self.steps.append(steps)
 
     def stands(self, done: int, best: float | None) -> None:
         self.done = done

@@ -27,7 +27,9 @@ def store(tmp_path: Path, digits: Dataset) -> Store:
 def test_a_network_is_trained_once_and_read_afterwards(store: Store, tmp_path: Path) -> None:
     variant = Variant(small_recipe())
     assert not store.is_trained(variant)
-    first = store.get(variant)
+    steps: list[int] = []
+    first = store.get(variant, progress=lambda step, loss: steps.append(step))
+    assert steps == list(range(1, variant.recipe.steps + 1))
     again = store.get(variant)
     assert store.is_trained(variant)
     assert (first.hash, first.run_id) == (again.hash, again.run_id)
