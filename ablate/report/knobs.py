@@ -55,10 +55,11 @@ def fixed(results: StudyResults) -> dict[str, Value]:
 
 def legend(results: StudyResults) -> Legend:
     """What the knobs mean, and which were kept fixed."""
-    constant = fixed(results)
+    names = distinguishing(results)
+    constant = {knob: value for knob, value in fixed(results).items() if knob not in names}
     known = LEGEND | dict(results.vocabulary.knobs)
     return Legend(
-        {knob_name(k): known[k] for k in [*varied(results), *constant] if k in known},
+        {knob_name(k): known[k] for k in [*names, *constant] if k in known},
         {knob_name(k): text(shown(results, value)) for k, value in constant.items()},
         frozenset(knob_name(k) for k in constant if any(k not in t.params for t in results.trials)),
         any(results.leaks(trial) for trial in results.trials),

@@ -32,6 +32,7 @@ def test_a_knob_that_tells_trials_apart_names_them(results: StudyResults) -> Non
     assert "label" not in knobs.varied(with_twin)
     assert "label" in knobs.distinguishing(with_twin)
     assert "label = none" in configuration(with_twin, twin, knobs.distinguishing(with_twin))
+    assert "label" not in knobs.legend(with_twin).fixed
     elsewhere = others[-1]._replace(params={**others[-1].params, "cap": 0.03})
     apart = results._replace(trials=[one, elsewhere])
     assert "cap" not in knobs.distinguishing(apart)
