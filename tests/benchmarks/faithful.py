@@ -52,11 +52,14 @@ def on_the_literal_path(setup: Setup, settings: Settings, samples: int) -> Tenso
     """x of the first samples, with the start and the Brownian path of the literal run."""
     score, plan = setup.bundle.score_model, make_plan(settings)
     fine, parts = literal_steps(settings), []
-    denoiser = make_denoiser(score, settings, None)
+    told = bool(score.classes) and not settings.unlabelled
+    init = INITS[settings.init]
     for first in range(0, samples, BATCH):
         indices = range(first, first + BATCH)
         u, z = start_numbers(SEED, indices, setup.bundle.moments.everything.mean.numel())
-        start = INITS[settings.init].draw(setup.source, plan[0].s, u, z).view(-1, *score.shape)
+        start = init.draw(setup.source, plan[0].s, u, z).view(-1, *score.shape)
+        labels = init.labels(setup.source, score.classes, u) if told else None
+        denoiser = make_denoiser(score, settings, labels)
         path = SharedPath(fine, evaluated(settings, fine), StepNoise(SEED, indices, score.shape))
         parts.append(drive(make_kernel(settings), denoiser, start, plan, path).x)
     return torch.cat(parts)[:samples]
