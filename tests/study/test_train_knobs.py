@@ -154,6 +154,7 @@ def test_some_training_seeds_may_be_left_to_larger_budgets() -> None:
 IDENTITIES = {
     "digits-adls": "11a2b4c2d092",
     "cifar10-frontier": "42fd572c7db3",
+    "fashion-vegbm": "f134c03d5f6f",
     "digits-ladder": "bba349a1c804",
 }
 """Hashes of shipped studies before there were training seeds."""
