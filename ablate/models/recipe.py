@@ -93,7 +93,7 @@ class Recipe(BaseModel):
         exclude["decay"] = True
         if self.decay:
             exclude["steps"] = True  # any number has the same plateau; see `check_schedule`
-        of_net = ("kind", "width", "classes", "options", "augmented")
+        of_net = ("kind", "width", "classes", "options", "augmented", "attention")
         exclude["net"] = {name for name in of_net if _is_default(self.net, name)}
         return self.model_dump_json(exclude=exclude)
 

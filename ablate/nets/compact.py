@@ -14,11 +14,12 @@ from ablate.nets.config import Net
 
 
 class Compact(nn.Module):
-    """Pixel-unshuffle stem, residual blocks on the way down and up, attention at the bottom.
+    """Pixel-unshuffle stem, residual blocks on the way down and up, attention where it is coarse.
 
     inputs, outputs: image channels in and out; patch: pixels folded into channels by the stem;
     widths: channels at each resolution; blocks: residual blocks at each resolution, each way;
-    classes: of labels, 0 for none; augmented: whether it is told how images were augmented.
+    classes: of labels, 0 for none; augmented: whether it is told how images were augmented;
+    attention: resolutions with attention behind their blocks, from the coarsest on.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Compact(nn.Module):
         dropout: float = 0.0,
         classes: int = 0,
         augmented: bool = False,
+        attention: int = 1,
     ) -> None:
         super().__init__()
         self.patch = patch
@@ -42,13 +44,18 @@ class Compact(nn.Module):
             sizes = [first, *[width] * (blocks - 1)]
             return nn.ModuleList(ResidualBlock(size, width, embedding, dropout) for size in sizes)
 
-        pairs = list(itertools.pairwise(widths))
+        def attends(level: int) -> nn.Module:
+            return Attention(widths[level]) if len(widths) - level <= attention else nn.Identity()
+
+        pairs, above = list(itertools.pairwise(widths)), range(len(widths) - 1)
         self.down = nn.ModuleList(stage(w, w) for w in widths[:-1])
         self.shrink = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in pairs)
         self.bottom = stage(widths[-1], widths[-1])
-        self.attention = Attention(widths[-1])
+        self.attention = attends(len(widths) - 1)
         self.grow = nn.ModuleList(nn.Conv2d(b, a, 1) for a, b in reversed(pairs))
         self.up = nn.ModuleList(stage(2 * w, w) for w in reversed(widths[:-1]))
+        self.attention_down = nn.ModuleList(attends(level) for level in above)
+        self.attention_up = nn.ModuleList(attends(level) for level in reversed(above))
         self.out_norm = norm(widths[0])
         self.out = zeroed(nn.Conv2d(widths[0], outputs * patch**2, 3, padding=1))
 
@@ -62,15 +69,15 @@ class Compact(nn.Module):
         embedding = self.level(log_s, labels, maps)
         h = self.stem(functional.pixel_unshuffle(image, self.patch))
         skips = []
-        for stage, shrink in zip(self.down, self.shrink, strict=True):
-            h = _through(stage, h, embedding)
+        for stage, attend, shrink in zip(self.down, self.attention_down, self.shrink, strict=True):
+            h = attend(_through(stage, h, embedding))
             skips.append(h)
             h = shrink(h)
         h = self.attention(_through(self.bottom, h, embedding))
-        for stage, grow in zip(self.up, self.grow, strict=True):
+        for stage, attend, grow in zip(self.up, self.attention_up, self.grow, strict=True):
             skip = skips.pop()
             h = functional.interpolate(grow(h), size=skip.shape[2:])  # nearest; odd sizes too
-            h = _through(stage, torch.cat([h, skip], 1), embedding)
+            h = attend(_through(stage, torch.cat([h, skip], 1), embedding))
         return functional.pixel_shuffle(self.out(activated(self.out_norm(h))), self.patch)
 
 
@@ -83,4 +90,5 @@ def _through(stage: nn.Module, h: Tensor, embedding: Tensor) -> Tensor:
 def build(config: Net, inputs: int, outputs: int) -> Compact:
     """The registry's `compact`."""
     shape = (config.widths, config.blocks, config.patch, config.dropout)
-    return Compact(inputs, outputs, *shape, classes=config.classes, augmented=config.augmented)
+    told = (config.classes, config.augmented)
+    return Compact(inputs, outputs, *shape, *told, attention=config.attention)

@@ -18,6 +18,7 @@ class Net(BaseModel):
     widths: tuple[Annotated[int, Field(ge=1)], ...] = Field((48, 96), min_length=1)  # compact
     blocks: int = Field(2, ge=1)  # compact and ddpm++: at each resolution
     patch: int = Field(1, ge=1)  # compact
+    attention: int = Field(1, ge=0)  # compact: resolutions that attend, from the coarsest on
     dropout: float = Field(0.0, ge=0, lt=1)  # compact and ddpm++
     width: int = Field(128, ge=8)  # ncsn-deeper and ddpm++
     classes: int = Field(0, ge=0)  # number of labels to condition on; 0: none

@@ -25,6 +25,8 @@ class WarmStart(NamedTuple):
     name: str  # of the bundle
     hash: str  # of its file
     weights: dict[str, Tensor]
+    images_seen: int = 0  # by its training
+    hours: float = 0.0  # of its training
 
 
 class Options(NamedTuple):

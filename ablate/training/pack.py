@@ -53,7 +53,8 @@ def warm_start(path: Path, recipe: Recipe) -> WarmStart:
     if net != wanted or card.steps is not None:
         difference = "it is conditioned on k" if net == wanted else _difference(net, wanted)
         raise UserError(f"--from {path}: another network than the recipe's ({difference})")
-    return WarmStart(card.name, bundle.hash, bundle.model.net.state_dict())
+    before = (card.provenance.get("images_seen", 0), card.provenance.get("hours", 0.0))
+    return WarmStart(card.name, bundle.hash, bundle.model.net.state_dict(), *before)
 
 
 def _network(recipe: Recipe) -> dict[str, object]:
@@ -138,7 +139,11 @@ def make_bundle(
         command = made_by or _command(name, options)
         card = _card(name, dataset, extractor.hash, trained, options.start, command)
         if hours is not None:
-            took = {"hours": round(hours(), 2), "cpu_threads": torch.get_num_threads()}
+            before = 0.0 if options.start is None else options.start.hours
+            took = {
+                "hours": round(before + hours(), 2),
+                "cpu_threads": torch.get_num_threads(),
+            }
             card = card.model_copy(update={"provenance": card.provenance | took})
         features = split_features(extractor, dataset)
         mixture = mixture_of(dataset, trained.moments)
@@ -183,10 +188,12 @@ def _card(
 ) -> bundles.Card:
     """The card of a trained bundle."""
     recipe = trained.recipe
-    more: dict[str, Any] = {"images_seen": recipe.steps * recipe.batch}
+    before = 0 if start is None else start.images_seen
+    more: dict[str, Any] = {"images_seen": before + recipe.steps * recipe.batch}
     if (unlabelled := trained.unlabelled_error) is not None:
         more |= {"unlabelled_error": {str(s): error for s, error in unlabelled.items()}}
-    more |= {"started_from": f"{start.name} {start.hash}"} if start else {}
+    if start is not None:
+        more |= {"started_from": f"{start.name} {start.hash}", "images_seen_before": before}
     provenance = provenance_of(command, trained.model, trained.heldout_error)
     return card_of(name, dataset, recipe, extractor_hash, recipe.noise_range(), provenance | more)
 

@@ -254,6 +254,9 @@ def test_a_warm_start_takes_the_bundles_weights(root: Path, command: Command) ->
     assert command("--again", "--from", "first.safetensors")[0] == 0
     second = bundles.read(bundle_of(root))
     assert second.card.provenance["started_from"] == f"tiny {first.hash}"
+    seen = first.card.provenance["images_seen"]  # the card counts what both trainings saw
+    assert second.card.provenance["images_seen_before"] == seen
+    assert second.card.provenance["images_seen"] == 2 * seen
     pairs = zip(first.model.net.parameters(), second.model.net.parameters(), strict=True)
     assert any(not torch.equal(*pair) for pair in pairs)
 

@@ -60,8 +60,28 @@ SIZES: dict[str, tuple[int, tuple[int, int], dict[str, Any]]] = {
     "odd twice": (2, (9, 11), {"widths": (8, 16, 24), "patch": 1}),
     "patch of 3": (1, (9, 15), {"widths": (8, 16), "patch": 3}),
     "seven channels": (1, (8, 8), {"widths": (7, 14), "patch": 1, "blocks": 2}),
+    "no attention": (1, (8, 8), {"widths": (8, 16), "patch": 1, "attention": 0}),
+    "attention everywhere": (1, (8, 8), {"widths": (8, 16, 24), "patch": 1, "attention": 3}),
 }
 every_size = pytest.mark.parametrize(("channels", "size", "net"), SIZES.values(), ids=SIZES.keys())
+
+
+def test_attention_is_added_from_the_coarsest_resolution_on() -> None:
+    """On the way down and up, but once at the bottom; one is the default, with the same weights."""
+
+    def attending(count: int) -> dict[str, int]:
+        net = seeded(lambda: Compact(1, 1, (8, 16, 24), attention=count))
+        return {n: m.qkv.in_channels for n, m in net.named_modules() if isinstance(m, Attention)}
+
+    assert attending(0) == {}
+    assert attending(1) == {"attention": 24}
+    two = {"attention": 24, "attention_down.1": 16, "attention_up.0": 16}
+    assert attending(2) == two
+    assert attending(3) == two | {"attention_down.0": 8, "attention_up.1": 8}
+    default = seeded(lambda: Compact(1, 1, (8, 16)))
+    weights = seeded(lambda: Compact(1, 1, (8, 16), attention=1)).state_dict()
+    assert default.state_dict().keys() == weights.keys()
+    assert all(torch.equal(value, weights[name]) for name, value in default.state_dict().items())
 
 
 @every_size
@@ -154,6 +174,7 @@ def test_gradients_reach_every_weight_by_the_third_step() -> None:
     held_back = {name for name in every if any(part in name for part in inside)}
     assert reached() == every - held_back
     assert reached() == every
+    assert isinstance(net.attention, Attention)
     bias = net.attention.qkv.bias
     assert bias is not None
     assert bias.grad is not None
