@@ -24,8 +24,12 @@ def first_line(error: BaseException) -> str:
 
 
 PASSWORD = re.compile(r"(\w[\w+.-]*://[^\s:/@]*):[^\s@]+@")
-QUERY_PASSWORD = re.compile(r"\b((?:ssl)?password=)([^\s&'\"]+)", re.IGNORECASE)
-"""A password in the query of a URL, as libpq accepts it."""
+QUERY_PASSWORD = re.compile(
+    r"([\w-]*(?:passw(?:or)?d|passphrase|pwd|token|secret|api[_-]?key|signature)[\w-]*=)([^\s&]+)",
+    re.IGNORECASE,
+)
+"""A password in the query of a URL, as libpq and servers of artifacts accept it, up to the next
+field: quotes may belong to it."""
 
 _secrets: set[str] = set()
 
@@ -40,7 +44,7 @@ def keep_secret(url: str) -> None:
         written = [parts.password or "", *query]
     except ValueError:
         return
-    decoded = [value for key, value in parse_qsl(parts.query) if "password" in key.lower()]
+    decoded = [v for k, v in parse_qsl(parts.query) if QUERY_PASSWORD.match(f"{k}={v}")]
     _secrets.update(filter(None, (*written, *map(unquote, written), *decoded)))
 
 

@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ablate.core.errors import UserError, first_line
+from ablate.core.unknown_names import unknown
 
 
 class Named(Protocol):
@@ -73,7 +74,7 @@ class Registry(Mapping[str, Record], Generic[Record]):
 
     def unknown(self, name: str) -> str:
         """The message for a name that is not registered."""
-        return f"{self.kind} {name!r} is unknown; known: {', '.join(self)}"
+        return unknown(self.kind, name, self)
 
     def _loaded(self, point: EntryPoint) -> Record:
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ValidationError
 
 
@@ -24,3 +27,16 @@ def _is_internal(part: object) -> bool:
     return isinstance(part, str) and (
         "function-" in part or part in {"[key]", "str", "int", "float"}
     )
+
+
+def not_finite(value: object, key: str = "") -> str | None:
+    """The key of the first number that is a NaN or an infinity, such as recipe.rate; None if there
+    is none."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{key} = {value}"
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping):
+        return None
+    found = (not_finite(each, f"{key}.{name}".strip(".")) for name, each in value.items())
+    return next((each for each in found if each is not None), None)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ablate.core.errors import UserError
+from ablate.core.unknown_names import unknown
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -72,10 +73,17 @@ class Workspace(NamedTuple):
 
         A file under the root replaces a shipped one of the same name.
         """
-        files: dict[str, Path] = {}
-        for base in (shipped_studies(), self.root / "studies"):
-            files |= {path.stem: path for path in sorted((base / folder).glob("*.toml"))}
-        return files
+        shipped, own = self.toml_folders(folder)
+        return shipped | own
+
+    def toml_folders(self, folder: str = "") -> tuple[dict[str, Path], dict[str, Path]]:
+        """The shipped files and those under the root, each by name."""
+
+        def within(base: Path) -> dict[str, Path]:
+            files = sorted((base / folder).glob("*.toml"))
+            return {path.name.removesuffix(".toml"): path for path in files}
+
+        return within(shipped_studies()), within(self.root / "studies")
 
     def file(self, name: str) -> Path:
         """A file by its path, relative to the current folder or to the root."""
@@ -90,5 +98,5 @@ class Workspace(NamedTuple):
             return self.file(name)
         files = self.toml_files(folder)
         if name not in files:
-            raise UserError(f"training file {name!r} is unknown; known: {', '.join(files)}")
+            raise UserError(unknown("training file", name, files))
         return files[name]

@@ -23,9 +23,13 @@ def save_grid(path: Path, pixels: Tensor, columns: int) -> None:
 
 def picture(pixels: Tensor, columns: int) -> Image.Image:
     """Make one picture of uint8 images, [N, C, H, W], with `columns` of them in a row."""
-    factor = max(1, math.ceil(MIN_SIDE / pixels.shape[-1]))
-    large = pixels.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
-    return Image.fromarray(sheet(large, columns).numpy())
+    return Image.fromarray(sheet(enlarged(pixels, MIN_SIDE), columns).numpy())
+
+
+def enlarged(pixels: Tensor, side: int) -> Tensor:
+    """Repeat pixels of images, [N, C, H, W], until these are at least `side` wide."""
+    factor = max(1, math.ceil(side / pixels.shape[-1]))
+    return pixels.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
 
 
 def sheet(pixels: Tensor, columns: int) -> Tensor:

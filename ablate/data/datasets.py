@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ablate.core.errors import UserError
 from ablate.core.registry import resolved
+from ablate.core.unknown_names import unknown
 from ablate.data.registry import DATASETS
 
 
@@ -82,8 +83,8 @@ def download(name: str) -> None:
 
     download_by = DATASETS[name].torchvision if name in DATASETS else None
     if download_by is None:
-        known = ", ".join(each for each, source in DATASETS.items() if source.torchvision)
-        raise UserError(f"dataset {name!r} is not one to download; those are {known}")
+        known = [each for each, source in DATASETS.items() if source.torchvision]
+        raise UserError(unknown("dataset", name, known, "is not one to download"))
     try:
         getattr(datasets, download_by)(str(data_folder()), download=True)
     except (OSError, RuntimeError) as error:

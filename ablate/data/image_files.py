@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,6 +16,9 @@ from torch import Tensor
 from ablate.core.errors import UserError, first_line
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}
+MOST_PIXELS = 4096 * 4096
+"""Of one picture: metrics look at far fewer, and a small file can claim gigabytes."""
+
 MODES = {"L": "grey", "RGB": "colour"}
 
 
@@ -67,6 +71,9 @@ def _size(image: Tensor) -> str:
 def _picture(file: Path) -> Tensor:
     try:
         with Image.open(file) as opened:
+            if math.prod(opened.size) > MOST_PIXELS:  # as its header says: nothing is decoded yet
+                size = "×".join(map(str, opened.size))
+                raise UserError(f"{file}: {size}; at most {MOST_PIXELS:,} pixels are read")
             opened.load()  # raises if the file is truncated
             if opened.mode not in MODES:
                 raise UserError(f"{file}: mode {opened.mode}; 8-bit grey (L) or RGB is read")

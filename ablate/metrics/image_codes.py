@@ -20,6 +20,7 @@ from ablate.core.files import whole_file
 from ablate.data.datasets import Dataset
 from ablate.metrics.extractors.extractor import Extractor, extract
 from ablate.models.bundle import ZOO
+from ablate.models.digests import digest, require_listed
 
 RANKS, MOST_BYTES = (64, 32), 3_300_000
 """Principal directions to keep: the most of these with so many bytes for all training images."""
@@ -113,11 +114,12 @@ def _card(path: Path) -> dict[str, str]:
         with safe_open(path, "pt") as file:
             card: dict[str, str] = json.loads((file.metadata() or {})["ablate"])
             return card
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise UserError(f"image codes {path}: cannot be read ({type(error).__name__})") from None
 
 
 def _read(path: Path) -> ImageCodes:
+    require_listed(path, digest(path))
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     try:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ablate.core.errors import UserError
 from ablate.core.registry import Registry
+from ablate.core.unknown_names import unknown
 
 Direction = Literal["minimize", "maximize"]
 
@@ -94,8 +95,8 @@ def together(names: Iterable[str]) -> tuple[str, ...]:
     wanted = list(names)
     for name in wanted:
         if name not in METRICS or METRICS[name].measure is None:
-            known = ", ".join(n for n, m in METRICS.items() if m.measure is not None)
-            raise UserError(f"metric {name!r} is not one to measure images by; those are {known}")
+            known = [n for n, m in METRICS.items() if m.measure is not None]
+            raise UserError(unknown("metric", name, known, "is not one to measure images by"))
     calls = {METRICS[name].measure for name in wanted}
     return tuple(name for name, metric in METRICS.items() if metric.measure in calls)
 

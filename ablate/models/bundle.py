@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ablate.core.errors import UserError, first_line
 from ablate.core.files import whole_file
+from ablate.core.unknown_names import nearest
+from ablate.core.validation import one_line
 from ablate.core.workspace import PACKAGE, Workspace
 from ablate.diffusion.mixture import Mixture
 from ablate.diffusion.moments import Gaussian, Moments
 from ablate.diffusion.processes import GBM
+from ablate.models.card import Card as Card
+from ablate.models.card import Steps as Steps
+from ablate.models.digests import digest, require_listed
 from ablate.models.objectives import OBJECTIVES
 from ablate.models.recipe import Recipe
 from ablate.models.score_model import ScoreModel
@@ -32,39 +38,10 @@ from ablate.nets.by_step import ByStep, check_condition
 from ablate.nets.precondition import Model
 from ablate.nets.registry import make_net
 
-FORMAT = 1
+FORMAT, HASH = 1, 16
+"""Of bundles' files: their format, and the hexadecimal digits that name one."""
+
 ZOO = PACKAGE / "zoo"
-
-
-class Steps(BaseModel):
-    """What k means to a network that is conditioned on it: s = sigma √(k/N)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sigma: float = Field(gt=0)
-    N: int = Field(ge=3)
-
-
-class Card(BaseModel):
-    """The description of a bundle, in its file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: int
-    name: str
-    dataset: str
-    dataset_hash: str
-    shape: tuple[int, int, int]
-    s_min: float
-    s_max: float
-    recipe: Recipe
-    extractor: str  # hash of the classifier that made the features
-    licence: str
-    note: str = ""
-    training_images: int | None = None  # of the dataset; the shipped bundles do not say
-    steps: Steps | None = None  # of a network that is conditioned on k instead of log s
-    provenance: dict[str, Any]  # command, versions, images seen, seconds, held-out errors
-    content: str | None = None  # hash of the tensors; the shipped bundles have none
 
 
 class Bundle(NamedTuple):
@@ -174,7 +151,8 @@ def find(name: str, workspace: Workspace) -> Path:
             f" elsewhere, `ablate bundle import WEIGHTS --recipe {name} --out"
             f" {workspace.bundles / name}.safetensors`"
         )
-    raise UserError(f"bundle {name!r} is neither known ({names}) nor a .safetensors file")
+    hint = "".join(f"; did you mean {each!r}?" for each in nearest(name, named)[:1])
+    raise UserError(f"bundle {name!r} is neither known ({names}) nor a .safetensors file{hint}")
 
 
 def read_card(path: Path) -> Card:
@@ -188,20 +166,26 @@ def read_card(path: Path) -> Card:
         if (version := fields.get("format") if isinstance(fields, dict) else None) != FORMAT:
             raise UserError(f"bundle {path}: format {version}, this version reads {FORMAT}")
         return Card.model_validate_json(text)
-    except (SafetensorError, OSError, json.JSONDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        raise UserError(f"bundle {path}: its card cannot be read ({one_line(error)})") from None
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"bundle {path}: cannot be read ({first_line(error)})") from None
 
 
 def read(path: Path) -> Bundle:
     """Read a bundle; an error if its file is damaged."""
-    card = read_card(path)
+    card, whole = read_card(path), digest(path)
+    require_listed(path, whole)
     with safe_open(path, "pt") as file:
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if card.content not in (None, _digest(stored)):
         raise UserError(f"bundle {path}: is damaged; its bytes are not those that were written")
+    for name, value in stored.items():
+        if not bool(value.isfinite().all()):
+            raise UserError(f"bundle {path}: {name} has values that are not finite")
     tensors = {name: value.float() for name, value in stored.items()}
     try:
-        return _unpacked(card, file_hash(path), tensors)
+        return _unpacked(card, whole[:HASH], tensors)
     except (KeyError, RuntimeError, TypeError) as error:  # a tensor missing, or of another shape
         reason = first_line(error)
         raise UserError(f"bundle {path}: its tensors do not fit its card ({reason})") from None
@@ -209,6 +193,8 @@ def read(path: Path) -> Bundle:
 
 def _unpacked(card: Card, content_hash: str, tensors: dict[str, Tensor]) -> Bundle:
     """The bundle of a file's tensors, in float32."""
+    if (pixels := tensors["everything.mean"].numel()) != math.prod(card.shape):
+        raise TypeError(f"shape {card.shape} is not that of {pixels} pixels")
     everything = Gaussian(*(tensors[f"everything.{field}"] for field in Gaussian._fields))
     tensors["classes.basis"] = tensors["classes.basis"] @ everything.basis
     stacked = [tensors[f"classes.{field}"] for field in Gaussian._fields]
@@ -227,5 +213,5 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def file_hash(path: Path) -> str:
-    """The first 16 hexadecimal digits of a file's SHA-256."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    """The first digits of a file's SHA-256."""
+    return digest(path)[:HASH]

@@ -100,6 +100,7 @@ class Study(Model):
     combinations: tuple[Combination, ...] = COMBINATIONS  # of the steps
     recipe: str = ""  # by which the study trains its networks; empty: it samples the bundle's
     training_seeds: tuple[int, ...] = ()  # none: the recipe's own
+    answers: str = ""  # the contrast that the question is about, see `core.asked`
 
     def identity(self, *surroundings: str) -> str:
         """Hash of all that decides a result; `surroundings` are hashes of what else does.
@@ -108,7 +109,7 @@ class Study(Model):
         out the extractor's name, too, because the hash of the extractor is one of `surroundings`,
         and fields that were added later, at their defaults, so that hashes stay as they were.
         """
-        out = {"question", "trials", "minutes", "evaluations", "published", "extractor"}
+        out = {"question", "answers", "trials", "minutes", "evaluations", "published", "extractor"}
         later, fields = ("combinations", "recipe", "training_seeds"), type(self).model_fields
         out |= {name for name in later if getattr(self, name) == fields[name].default}
         text = self.model_dump_json(exclude=out)

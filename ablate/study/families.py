@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ablate.core.errors import UserError
+from ablate.core.file_names import checked_name
 
 FACTS = "datasets"
 """The file, beside the templates, that holds what differs by dataset."""
@@ -38,6 +39,7 @@ def members(templates: Mapping[str, Path], facts: Tables, where: str) -> dict[st
     found = {}
     for family, path in templates.items():
         for dataset, known in facts.items():
+            checked_name(dataset, f"{where}: the name")
             if not isinstance(known, dict):
                 raise UserError(f"{where}: {dataset}: must be a table (value {known!r})")
             wanted = known.get("families", [family])

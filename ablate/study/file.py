@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from ablate.core.errors import UserError
+from ablate.core.unknown_names import choice_of, unknown
 from ablate.core.validation import one_line
+from ablate.generate.coordinates import paper_knob
 from ablate.generate.known_knobs import known_knobs
 from ablate.metrics.registry import METRICS, objectives
 from ablate.results import Objective
+from ablate.study.answers import check as check_answers
 from ablate.study.definition import (
     COMBINATIONS,
     Combination,
@@ -41,7 +42,7 @@ DIVERGED = "diverged"
 def objective(metric: str, direction: str | None = None) -> Objective:
     """The objective of a metric, which knows which way is better; a contradiction is an error."""
     if metric not in objectives():
-        raise ValueError(f"metric {metric!r} is unknown; known: {', '.join(objectives())}")
+        raise ValueError(unknown("metric", metric, objectives()))
     better = METRICS[metric].direction
     if direction not in (None, better):
         raise ValueError(f"direction = {direction!r}, but {metric} is to {better}; leave it out")
@@ -80,6 +81,7 @@ class StudyFile(Model):
     """The content of a study file."""
 
     question: str = Field(min_length=1)
+    answers: str = ""  # the contrast that the question is about, see `core.asked`
     bundle: str
     recipe: str = ""  # of the networks that the study trains; empty: it samples the bundle's
     training_seeds: tuple[Seed, ...] = ()  # seed s has the (s mod T)-th of these T
@@ -117,7 +119,7 @@ class StudyFile(Model):
         known = (*objectives(), DIVERGED)
         for name in constraints:
             if name not in known:
-                raise ValueError(f"constraints.{name} is unknown; known: {', '.join(known)}")
+                raise ValueError(f"constraints.{name} is unknown; {choice_of(name, known)}")
         return constraints
 
     @model_validator(mode="after")
@@ -135,6 +137,7 @@ class StudyFile(Model):
         if not self.budgets:
             raise ValueError(f"budgets is empty; known: {', '.join(BUDGETS)}")
         self._check_conditions()
+        self._check_answers()
         return self
 
     def _check_knobs(self) -> None:
@@ -148,7 +151,7 @@ class StudyFile(Model):
         for place, knobs in places:
             for knob in knobs:
                 if knob not in known and not is_train(knob):
-                    raise ValueError(f"{place}.{knob}: no such knob; known: {', '.join(known)}")
+                    raise ValueError(f"{place}.{knob}: no such knob; {choice_of(knob, known)}")
         named = [knob for _, knobs in places for knob in knobs]
         check_recipe(self.recipe, self.training_seeds, named)
         for knob in self.search:
@@ -192,6 +195,19 @@ class StudyFile(Model):
         fixed = [self.fixed, *(budget.fixed for budget in self.budgets.values())]
         check_ladder(self.base, self.steps, {knob: v for each in fixed for knob, v in each.items()})
 
+    def _check_answers(self) -> None:
+        """A knob that a coordinate such as `annealing` stands for may be asked about, too."""
+        tables: list[Mapping[str, Any]] = [self.search, self.base, *self.rows]
+        tables += [step.knobs for step in self.steps]
+        written = {knob for table in tables for knob in table}
+        check_answers(
+            self.answers,
+            written | {paper_knob(knob) for knob in written},
+            self.confirm.named,
+            ladder=METHODS[self.method].ladder,
+            published=bool(self.published),
+        )
+
     def _check_conditions(self) -> None:
         known = {*self.search, *self.fixed, *(knob for row in self.rows for knob in row)}
         for knob, domain in self.search.items():
@@ -204,20 +220,6 @@ class StudyFile(Model):
         except CycleError as error:
             circle = " -> ".join(error.args[1])
             raise ValueError(f"search: conditions go in a circle: {circle}") from None
-
-
-def read_tables(path: Path) -> dict[str, Any]:
-    try:
-        return written_out(parse_toml(path.read_text(encoding="utf-8"), str(path)))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({type(error).__name__})") from None
-
-
-def parse_toml(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not TOML: {error}") from None
 
 
 def validated(tables: dict[str, Any], where: str) -> StudyFile:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ablate.core.errors import UserError
+from ablate.core.file_names import checked_name
+from ablate.core.unknown_names import unknown
 from ablate.core.workspace import Workspace
 from ablate.study.definition import Study
 from ablate.study.families import FACTS, Member, members
-from ablate.study.file import read_tables, validated
+from ablate.study.file import validated
 from ablate.study.resolve import resolve
+from ablate.study.toml_file import read_tables
 
 
 class Source(NamedTuple):
@@ -35,24 +39,38 @@ def find(workspace: Workspace, name: str, seen: tuple[Path, ...] = ()) -> Source
     """
     if name.endswith(".toml"):
         return _from_file(workspace, workspace.file(name), seen)
-    files = {key: path for key, path in workspace.toml_files().items() if path not in seen}
-    if name in files:
-        return _from_file(workspace, files[name], seen)
+    files = [folder[name] for folder in workspace.toml_folders() if name in folder]
+    for path in reversed(files):
+        if path.resolve() not in seen:
+            return _from_file(workspace, path, seen)
     relatives = _relatives(workspace)
-    if name not in relatives:
-        known = ", ".join([*files, *relatives]) or "none"
-        raise UserError(f"study {name!r} is unknown; known: {known}")
-    member = relatives[name]
-    tables = member.fill(read_tables(member.template))
-    return Source(name, f"{name} ({member.template})", tables, member.family)
+    if name in relatives:
+        member = relatives[name]
+        tables = member.fill(read_tables(member.template))
+        return Source(name, f"{name} ({member.template})", tables, member.family)
+    if files:  # all of them extend this one
+        raise UserError(_circle(seen, files[0]))
+    raise UserError(unknown("study", name, names(workspace)))
 
 
 def names(workspace: Workspace) -> dict[str, str]:
     """Every study with its family; studies of the workspace, which have none, come first."""
-    relatives = {name: member.family for name, member in _relatives(workspace).items()}
+    try:
+        relatives = {name: member.family for name, member in _relatives(workspace).items()}
+    except UserError:  # see `broken_families`
+        relatives = {}
     return dict.fromkeys(workspace.toml_files(), "") | {
         name: family for name, family in relatives.items() if name not in workspace.toml_files()
     }
+
+
+def broken_families(workspace: Workspace) -> dict[str, str]:
+    """What is wrong with the table that makes families of studies, if anything is."""
+    try:
+        _relatives(workspace)
+    except UserError as error:
+        return {f"families/{FACTS}": str(error)}
+    return {}
 
 
 def _relatives(workspace: Workspace) -> dict[str, Member]:
@@ -60,7 +78,13 @@ def _relatives(workspace: Workspace) -> dict[str, Member]:
     if FACTS not in files:
         return {}
     facts = files.pop(FACTS)
-    return members(files, read_tables(facts), str(facts))
+    return members(files, _facts(facts, facts.stat().st_mtime_ns), str(facts))
+
+
+@cache
+def _facts(file: Path, changed: int) -> dict[str, Any]:
+    """What differs by dataset: every study of a family asks for it."""
+    return read_tables(file)
 
 
 def read(source: Source, budget: str, trials: int | None = None) -> Study:
@@ -71,19 +95,27 @@ def read(source: Source, budget: str, trials: int | None = None) -> Study:
 
 def _from_file(workspace: Workspace, path: Path, seen: tuple[Path, ...]) -> Source:
     """The file's tables, merged over those of the study or file that it extends."""
-    tables = read_tables(path)
+    name = checked_name(path.name.removesuffix(".toml"), f"study file {path}: its name")
+    if path.resolve() in seen:
+        raise UserError(_circle(seen, path))
+    tables, seen = read_tables(path), (*seen, path.resolve())
     if "extends" in tables:
         base = tables.pop("extends")
         if not isinstance(base, str):
             raise UserError(f"{path}: extends: must be a study or a file's name (value {base!r})")
-        if path in seen:
-            raise UserError(f"{path}: extends itself")
         if base.endswith(".toml"):
-            below = _from_file(workspace, path.parent / base, (*seen, path))
+            below = _from_file(workspace, path.parent / base, seen)
         else:
-            below = find(workspace, base, (*seen, path))
+            below = find(workspace, base, seen)
         tables = _merged(below.tables, tables)
-    return Source(path.stem, str(path), tables)
+    return Source(name, str(path), tables)
+
+
+def _circle(seen: tuple[Path, ...], again: Path) -> str:
+    """a.toml: extends itself: a -> b -> a."""
+    start = seen.index(again.resolve()) if again.resolve() in seen else 0
+    names = [path.stem for path in (*seen[start:], again.resolve())]
+    return f"{again}: extends itself: {' -> '.join(names)}"
 
 
 def _merged(base: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ablate.core.errors import UserError
+from ablate.core.unknown_names import nearest
 from ablate.core.validation import one_line
 from ablate.generate.coordinates import in_coordinates, paper_knob
 from ablate.generate.known_knobs import known_knobs
@@ -17,8 +18,9 @@ from ablate.metrics.registry import METRICS
 from ablate.study import ladder
 from ablate.study.definition import Confirm, Study
 from ablate.study.domain import Scalar
-from ablate.study.file import Budget, StudyFile, parse_toml, validated
+from ablate.study.file import Budget, StudyFile, validated
 from ablate.study.methods import METHODS
+from ablate.study.toml_file import parse_toml
 from ablate.study.train_knobs import check_balance, is_train
 
 
@@ -34,7 +36,8 @@ def resolve(
     """The study of one budget; every configuration it allows is valid."""
     if budget not in file.budgets:
         have = ", ".join(file.budgets)
-        raise UserError(f"{where}: budgets.{budget} is not there; the study has {have}")
+        hint = "".join(f"; did you mean {each!r}?" for each in nearest(budget, file.budgets)[:1])
+        raise UserError(f"{where}: budgets.{budget} is not there; the study has {have}{hint}")
     chosen = file.budgets[budget]
     if trials is not None:
         chosen = chosen.model_copy(update={"trials": trials})
@@ -43,6 +46,7 @@ def resolve(
         name=name,
         budget=budget,
         question=file.question,
+        answers=file.answers,
         bundle=chosen.bundle or file.bundle,
         method=file.method,
         seed=file.seed,

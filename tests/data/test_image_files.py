@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import struct
+import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -88,6 +91,23 @@ def test_grey_among_colour(tmp_path: Path) -> None:
 def test_modes_that_are_not_read(tmp_path: Path, mode: str) -> None:
     Image.new(mode, (4, 5)).save(tmp_path / "a.png")
     assert f"mode {mode}" in refused(tmp_path)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_undecoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """13,000 × 13,000 pixels, which its header says: 169 MB if it were decoded, 1.5 GB in all."""
+    head = struct.pack(">IIBBBBB", 13_000, 13_000, 8, 0, 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")]
+    parts = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    ]
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("decoded"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        assert "13000×13000; at most 16,777,216 pixels" in refused(tmp_path)
 
 
 def test_a_truncated_picture(tmp_path: Path) -> None:

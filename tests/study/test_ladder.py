@@ -12,10 +12,11 @@ from ablate.core.workspace import Workspace
 from ablate.search import propose
 from ablate.study.definition import Step, Study
 from ablate.study.families import Member
-from ablate.study.file import BUDGETS, read_tables
+from ablate.study.file import BUDGETS
 from ablate.study.find import find, read
 from ablate.study.ladder import knobs_of, ladder, name_of, row_of
 from ablate.study.resolve import parse
+from ablate.study.toml_file import read_tables
 
 GOOD = """
 question = "What does each step buy?"

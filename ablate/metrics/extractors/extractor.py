@@ -15,6 +15,7 @@ from torch import Tensor
 from ablate.core.errors import UserError
 from ablate.core.files import whole_file
 from ablate.models.bundle import ZOO, file_hash
+from ablate.models.digests import digest, require_listed
 from ablate.nets.classifier import Classifier
 from ablate.nets.inception import Inception
 
@@ -83,6 +84,8 @@ def find_extractor(dataset: str, folder: Path, wanted: str | None = None) -> Ext
 
 def load_extractor(path: Path) -> Extractor:
     """Read a classifier that `save_extractor` wrote."""
+    if path.is_file():
+        require_listed(path, digest(path))
     try:
         with safe_open(path, "pt") as file:
             card = json.loads((file.metadata() or {})["ablate"])
