@@ -22,8 +22,10 @@ IMAGES, FEATURES = "images.npz", "features.npz"
 
 STUDY, PROTOCOLS, VOCABULARY = "study.json", "protocols.json", "vocabulary.json"
 IMPORTANCE, CONFIRMATION, LADDER = "importance.json", "confirmation.json", "ladder.json"
+SUMMARY, COMPARISONS = "summary.json", "comparisons.json"
 """Artifacts of a study: what was run, how it was measured, what its names mean, what mattered, what
-fresh seeds confirmed, what each step of a ladder did."""
+fresh seeds confirmed, what each step of a ladder did, how it ended with which best trial, what
+trials have in common."""
 
 
 class Cell(NamedTuple):
@@ -112,6 +114,7 @@ class StudyResults(NamedTuple):
     confirmations: list[Trial] = []  # noqa: RUF012 - configurations drawn again on fresh seeds
     confirmation: dict[str, Any] = {}  # noqa: RUF012 - how these compare; empty before the end
     ladder: dict[str, Any] = {}  # noqa: RUF012 - the effect of each step; empty of other studies
+    comparisons: dict[str, Any] = {}  # noqa: RUF012 - covariances of trials; empty in old records
 
     def ranked(self) -> list[Trial]:
         """Complete trials that keep to all constraints, best first by the first objective."""
@@ -169,6 +172,8 @@ def joined(records: Sequence[StudyResults]) -> StudyResults:
     return first._replace(
         name=" and ".join(record.name for record in records),
         question=" ".join(record.question for record in records),
+        planned=sum(record.planned for record in records),
+        spec={**first.spec, "answers": ""},  # each asks its own
         trials=[
             trial._replace(params={"study": record.name, **trial.params})
             for record in records
@@ -182,6 +187,7 @@ def joined(records: Sequence[StudyResults]) -> StudyResults:
         confirmations=[],
         confirmation={},
         ladder={},
+        comparisons={},
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from ablate.core.provenance import provenance
-from ablate.data.contact_sheet import save_grid
+from ablate.data.contact_sheet import enlarged, save_grid
 from ablate.diffusion.inits import INITS
 from ablate.experiment.also import also_protocols
 from ablate.experiment.cell import KEPT_IMAGES, CellResult
@@ -34,14 +34,23 @@ from ablate.results import (
 )
 from ablate.samplers.registry import SAMPLERS
 from ablate.tracking.client import COARSENESS, CONFIRMS, WARNING
-from ablate.tracking.study_run import StudyRun, open_study
+from ablate.tracking.inputs import Inputs
+from ablate.tracking.studies import open_study
+from ablate.tracking.study_note import NOTE
+from ablate.tracking.study_run import StudyRun
 from ablate.tracking.writer import Tracker
+
+FIRST_SAMPLES, SHOWN = "first-samples.png", 8
+"""The first picture of a trial's run, and how many samples it has."""
+
+SIDE = 64
+"""Pixels that an image has at least in that picture."""
 
 
 def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> StudyRun:
     """Open the study's run, with its documents."""
     study, protocol = setup.study, setup.reference.protocol
-    tags = {**tags, "ablate.budget": study.budget, "mlflow.note.content": study.question}
+    tags = {**tags, "ablate.budget": study.budget, NOTE: study.question}
     if (warning := coarse_grids(study)) is not None:
         tags |= {WARNING: warning}
     how = {**protocol._asdict(), "hash": protocol.hash}
@@ -63,7 +72,33 @@ def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> Stud
         PROTOCOLS: measured,
         VOCABULARY: vocabulary,
     }
-    return open_study(tracker, study.name, setup.key, tags, documents)
+    params = {
+        **study.fixed,
+        "method": study.method,
+        "bundle": setup.bundle.card.name,
+        "samples": study.samples,
+        "seeds": len(study.seeds),
+    }
+    return open_study(tracker, study.name, setup.key, tags, documents, params, inputs_of(setup))
+
+
+def inputs_of(setup: Setup) -> Inputs:
+    """What every trial uses: the images that it is compared with, and the bundle."""
+    card, protocol = setup.bundle.card, setup.reference.protocol
+    return Inputs(
+        dataset=protocol.reference,
+        digest=protocol.reference_hash,
+        images=protocol.reference_count,
+        bundle=card.name,
+        bundle_hash=setup.bundle.hash,
+        about={
+            "dataset": card.dataset,
+            "s_min": str(card.s_min),
+            "s_max": str(card.s_max),
+            "licence": card.licence,
+            "objective": card.recipe.objective,
+        },
+    )
 
 
 def tags_of(setup: Setup) -> dict[str, str]:
@@ -108,14 +143,12 @@ def record_files(
     the trial's run gets the pictures, too."""
     neighbours = _panel(setup, result)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        kept = result.drawing.pixels[:KEPT_IMAGES]
+        folder, kept = Path(scratch, "cell"), result.drawing.pixels[:KEPT_IMAGES]
+        folder.mkdir()
         save_grid(folder / SAMPLES, kept, columns=16)
         strip = result.drawing.strip
         save_grid(folder / TRAJECTORY, strip.flatten(0, 1), columns=strip.shape[1])
-        shown = [SAMPLES]
         if neighbours is not None:
-            shown.append(NEIGHBOURS)
             columns = neighbours.shape[1]
             save_grid(folder / NEIGHBOURS, neighbours.flatten(0, 1), columns)
         images: dict[str, Any] = {"images": kept.numpy()}
@@ -124,6 +157,15 @@ def record_files(
         np.savez_compressed(folder / IMAGES, **images)
         np.savez_compressed(folder / FEATURES, features=result.features.numpy())
         if trial_run is not None:
-            for name in shown:
-                record.log_picture(trial_run, folder / name)
+            first = Path(scratch, FIRST_SAMPLES)
+            save_grid(first, enlarged(kept[:SHOWN], SIDE), columns=SHOWN)
+            _show(record, trial_run, [first, folder / NEIGHBOURS], folder / SAMPLES)
         record.log_files(run_id, folder)
+
+
+def _show(record: StudyRun, trial_run: str, pictures: list[Path], sheet: Path) -> None:
+    """Write the pictures of a trial. Every trial draws from the same noise, so the UI compares
+    their first samples one by one: that picture's name comes before the others'."""
+    for picture in filter(Path.exists, pictures):
+        record.log_picture(trial_run, picture)
+    record.log_file(trial_run, sheet)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ablate.core.holm import holm
 from ablate.core.nested import half_width
 from ablate.diffusion.inits import INITS
 from ablate.experiment.prepare import Setup
@@ -199,13 +200,3 @@ def compare(
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["holm"] = adjusted
     return rows
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: below alpha, at most alpha is the chance of any false finding."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    adjusted, least = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = least
-    return adjusted

@@ -104,32 +104,21 @@ def _time(work: Callable[[], object], seconds: float) -> float:
 
 def make_plan(setup: Setup, speed: Speed) -> Plan:
     """The cost of the whole study, including trials that are finished."""
-    study, again = setup.study, planned(setup.study)
-    total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
-    if study.trials > known:
-        guess = study.model_copy(update={"method": "random", "first": ()})
-        sample, guesses = _total_nfe(study, itertools.islice(_foreseen(guess), GUESSES))
-        total += (study.trials - known) * sample / guesses
-    samples = study.confirm.samples or study.samples
-    search = _Draws(study.trials * len(study.seeds), study.samples, total * len(study.seeds))
-    nfe = total / study.trials * again * len(study.confirm.seeds)  # unknown yet: the mean
-    confirming = _Draws(again * len(study.confirm.seeds), samples, nfe)
+    study, work = setup.study, count(setup.study)
+    search, confirming = work.search, work.confirming
     baselines = 2 * len(study.seeds) * (study.samples * speed.image + speed.cell)
     reference = setup.real.pending * speed.image
     trainings = _trainings(setup)
     seconds, more = search.seconds(speed), confirming.seconds(speed) + baselines + reference
     more += trainings.seconds
-    cells = search.cells + confirming.cells
     return Plan(
         trials=study.trials,
-        confirmations=again,
-        cells=cells,
-        evaluations=round(search.nfe * search.samples + confirming.nfe * confirming.samples),
+        confirmations=work.confirmations,
+        cells=work.cells,
+        evaluations=work.evaluations,
         seconds=seconds + more,
-        bytes=cells * _cell_bytes(setup)
-        + (cells + study.trials + again) * RUN_BYTES
-        + trainings.bytes,
-        exact=not learns(study),
+        bytes=disk_bytes(setup, work) + trainings.bytes,
+        exact=work.exact,
         least=(_least(study, seconds) if study.rungs else seconds) + more,
         networks=trainings.networks,
         training=trainings.seconds,
@@ -146,7 +135,7 @@ def _trainings(setup: Setup) -> TrainingPlan:
     )
 
 
-class _Draws(NamedTuple):
+class Draws(NamedTuple):
     """Cells to draw."""
 
     cells: int
@@ -157,6 +146,39 @@ class _Draws(NamedTuple):
         batches = -(-self.samples // BATCH)
         each = self.samples * speed.image + speed.cell + RECORDING
         return self.nfe * batches * speed.batch + self.cells * each
+
+
+class Work(NamedTuple):
+    """What a study does, as far as its file says it: no bundle is needed to count it."""
+
+    trials: int
+    confirmations: int
+    search: Draws
+    confirming: Draws
+    exact: bool  # whether the configurations are known before the study runs
+
+    @property
+    def cells(self) -> int:
+        return self.search.cells + self.confirming.cells
+
+    @property
+    def evaluations(self) -> int:
+        """Of the network, for single images."""
+        return round(sum(each.nfe * each.samples for each in (self.search, self.confirming)))
+
+
+def count(study: Study) -> Work:
+    """Count the cells and evaluations of the whole study."""
+    total, known = _total_nfe(study, itertools.islice(_foreseen(study), study.trials))
+    if study.trials > known:
+        guess = study.model_copy(update={"method": "random", "first": ()})
+        sample, guesses = _total_nfe(study, itertools.islice(_foreseen(guess), GUESSES))
+        total += (study.trials - known) * sample / guesses
+    again, seeds = planned(study), len(study.confirm.seeds)
+    search = Draws(study.trials * len(study.seeds), study.samples, total * len(study.seeds))
+    nfe = total / study.trials * again * seeds  # unknown yet: the mean
+    confirming = Draws(again * seeds, study.confirm.samples or study.samples, nfe)
+    return Work(study.trials, again, search, confirming, exact=not learns(study))
 
 
 def _foreseen(study: Study) -> Iterable[Mapping[str, Value]]:
@@ -185,6 +207,12 @@ def _least(study: Study, seconds: float) -> float:
     batches = -(-study.rungs[0] // BATCH)
     whole = len(study.seeds) * -(-study.samples // BATCH)
     return seconds * (1 - MOST_PRUNED + MOST_PRUNED * batches / whole)
+
+
+def disk_bytes(setup: Setup, work: Work) -> int:
+    """Bytes of the record of the whole study, without networks that it trains."""
+    runs = work.cells + work.trials + work.confirmations
+    return work.cells * _cell_bytes(setup) + runs * RUN_BYTES
 
 
 def _cell_bytes(setup: Setup) -> int:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ablate.core.errors import UserError
+from ablate.core.unknown_names import choice_of
 from ablate.core.validation import one_line
 from ablate.core.workspace import Workspace
 from ablate.data import datasets
@@ -81,8 +82,10 @@ def settings_of(card: bundles.Card, knobs: Sequence[str]) -> Settings:
 def _knob(text: str) -> tuple[str, str | int | float]:
     """A knob and its value: a number if it reads as one, else a word."""
     knob, equals, value = text.partition("=")
-    if not equals or knob not in known_knobs():
-        raise UserError(f"--set {text}: not KNOB=VALUE with one of {', '.join(known_knobs())}")
+    if not equals:
+        raise UserError(f"--set {text}: not KNOB=VALUE, such as chi=0.995")
+    if knob not in known_knobs():
+        raise UserError(f"--set {text}: no such knob; {choice_of(knob, known_knobs())}")
     for kind in (int, float):
         with suppress(ValueError):
             return knob, kind(value)

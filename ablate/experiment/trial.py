@@ -132,13 +132,17 @@ class Runner:
         """Close the trial's run and report its result to the search."""
         trained = [self._study.training_seed(seed) for seed in cells.seeds]
         means, widths = summarise(cells.metrics, trained)
-        metrics = means | {name + INTERVAL: width for name, width in widths.items()}
+        goals = [o.metric for o in self._study.objectives if o.metric in means]
+        metrics = {name: value for name, value in means.items() if name not in goals}
+        metrics |= {name + INTERVAL: width for name, width in widths.items() if width}
         if (found := coarseness(trial.settings)) is not None:
             metrics["noise_ratio"] = found.ratio
         knobs = trial.settings.knobs()
         with shielded():
             with self._record.at_once():
                 cells.close_last()
+                for samples, values in cells.course(goals):
+                    self._record.log(trial.run_id, values, step=samples)
                 self._record.close(trial.run_id, cells.state, cells.reason, metrics, knobs)
             self.open.remove(trial.run_id)
             with self._leases.writing():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
 from torch import Tensor
 
 from ablate.experiment.cell import Judge
@@ -46,6 +49,13 @@ class TrialCells:
     @property
     def samples(self) -> int:
         return int(sum(cell["samples"] for cell in self.metrics))
+
+    def course(self, metrics: Sequence[str]) -> Iterator[tuple[int, dict[str, float]]]:
+        """(samples, means of `metrics`, which all cells have) after each cell."""
+        for count in range(1, len(self.metrics) + 1 if metrics else 0):
+            done = self.metrics[:count]
+            samples = int(sum(cell["samples"] for cell in done))
+            yield samples, {name: fmean(cell[name] for cell in done) for name in metrics}
 
     def run(self, opened: str | None, watcher: Watcher) -> None:
         """Run the cells that other workers have not run. `opened` is the run of the first cell, if

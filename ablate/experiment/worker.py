@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from ablate.core.disk import full, is_full
 from ablate.core.errors import PassingError, UserError, first_line, hide_secrets
 from ablate.core.files import make_whole
 from ablate.core.signals import shielded
@@ -17,18 +18,22 @@ from ablate.core.workspace import Workspace
 from ablate.experiment.artifacts import open_record, tags_of
 from ablate.experiment.baselines import baselines
 from ablate.experiment.claims import Claims
+from ablate.experiment.comparisons import comparisons_document
 from ablate.experiment.confirmation import confirmation_document, is_done, planned
+from ablate.experiment.cost import count, disk_bytes
 from ablate.experiment.ladder import ladder_document
 from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.prepare import Setup
+from ablate.experiment.summary import best_entry, summary_document
 from ablate.experiment.trial import Runner
 from ablate.experiment.watcher import Watcher
-from ablate.results import CONFIRMATION, IMPORTANCE, LADDER
+from ablate.results import COMPARISONS, CONFIRMATION, IMPORTANCE, LADDER, SUMMARY
 from ablate.search import Entry, Ledger, best, finished, importance, make_tables, summary
 from ablate.search.database import masked
 from ablate.tracking.client import TROUBLES
-from ablate.tracking.study_run import StudyRun, find_study
+from ablate.tracking.studies import find_study
+from ablate.tracking.study_run import StudyRun
 from ablate.tracking.writer import Tracker
 
 
@@ -64,17 +69,27 @@ def in_one_line(setup: Setup, workspace: Workspace) -> Iterator[None]:
     """Raise errors of the disk, the database and the tracking server as one clear line."""
     try:
         yield
-    except UserError:
+    except UserError as error:
+        if is_full(error):
+            raise _no_room(setup, workspace) from None
         gone = not workspace.storage and not workspace.search.exists()
         if gone:  # SQLite's own message does not say so
             raise UserError(f"study {setup.key}: {workspace.search} is gone") from None
         raise
     except TROUBLES as error:
+        if is_full(error):
+            raise _no_room(setup, workspace) from None
         kind = UserError if isinstance(error, OSError) else PassingError
         raise kind(
             f"study {setup.key}: cannot be recorded: {hide_secrets(first_line(error))};"
             " the same command continues"
         ) from None
+
+
+def _no_room(setup: Setup, workspace: Workspace) -> UserError:
+    needed = disk_bytes(setup, count(setup.study))
+    what = full(workspace.mlruns, needed)
+    return UserError(f"study {setup.key}: {what}, then the same command continues")
 
 
 def close_left(setup: Setup, workspace: Workspace, state: str, reason: str) -> None:
@@ -119,7 +134,10 @@ class Worker:
         tags = tags_of(self.setup)
         with shielded(), self.leases.alone():
             self.record = open_record(self.tracker, self.setup, tags)
-        self.runner = Runner(self.setup, self.ledger, self.leases, self.record, tags, self.watcher)
+        beside = self.record.beside(tags)
+        self.runner = Runner(
+            self.setup, self.ledger, self.leases, self.record, beside, self.watcher
+        )
         with self._closing():
             with self.leases.alone():
                 if not self.record.has_baselines():
@@ -161,6 +179,10 @@ class Worker:
             for knob, share in knobs.items()
         }
         self.record.log(self.record.run_id, summary(self.study, entries) | shares)
+        best_trial = best_entry(self.study, entries)
+        self.record.log_document(SUMMARY, summary_document(self.study, entries))
+        if best_trial is not None:
+            self.record.name_best(best_trial.number)
         self.record.close_all("complete", self.limits.reached(entries))
 
     def _compare(self, entries: list[Entry]) -> None:
@@ -169,6 +191,7 @@ class Worker:
         made = {
             CONFIRMATION: confirmation_document(self.setup, entries, features),
             LADDER: ladder_document(self.setup, features, entries),
+            COMPARISONS: comparisons_document(self.setup, entries, features),
         }
         for name, document in made.items():
             if document is not None:

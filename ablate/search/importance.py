@@ -13,6 +13,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from ablate.results import Value
 from ablate.search.entries import Entry, searched
+from ablate.search.fanova import variance_shares
 from ablate.study.definition import Study
 
 BEST = 5
@@ -25,6 +26,7 @@ EACH = 2
 def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, float]]]:
     """How much of an objective's variation a knob explains: objective -> method -> knob -> share.
 
+    Beside fANOVA's stand its shares of the whole variance, of knobs and of pairs, with errors.
     Only knobs whose effects can be separated have a share. Where delta was searched, the relative
     step r takes its place: delta is confounded with L and N. In rows, whose knobs vary together,
     knobs that other knobs of the row determine are left out. Pruned trials count with the value of
@@ -54,8 +56,17 @@ def importance(study: Study, entries: Sequence[Entry]) -> dict[str, dict[str, di
                 )
                 usable = {knob: float(share) for knob, share in shares.items()}
                 if usable and all(math.isfinite(share) for share in usable.values()):
-                    by_objective.setdefault(objective.metric, {})[method] = usable
+                    methods = by_objective.setdefault(objective.metric, {})
+                    methods[method] = usable
+                    if isinstance(evaluator, optuna.importance.FanovaImportanceEvaluator):
+                        methods |= variance_shares(evaluator, _features(shadow), len(observed.rows))
     return by_objective
+
+
+def _features(shadow: optuna.Study) -> list[str]:
+    """The knobs in the order of fANOVA's features: those of all trials, without constant ones."""
+    space = optuna.search_space.intersection_search_space(shadow.get_trials(deepcopy=False))
+    return [knob for knob, distribution in sorted(space.items()) if not distribution.single()]
 
 
 def _evaluators(observed: _Observed) -> dict[str, optuna.importance.BaseImportanceEvaluator]:

@@ -21,22 +21,23 @@ from ablate.core.errors import UserError, first_line, hide_secrets
 from ablate.results import Value
 
 KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
-STATE, REASON = "ablate.state", "ablate.reason"  # of a run that is not complete
+STATE, REASON = "ablate.state", "ablate.reason"  # why: of a run that is not complete
 KNOBS = "ablate.knobs"  # a trial's, as JSON: MLflow cannot set parameters as it creates a run
 COARSENESS = "ablate.coarseness"  # of a trial's literal steps, as JSON
 WARNING = "ablate.warning"  # of a study: what is wrong with its configurations
 REPEATS = "ablate.repeats"  # the trial with the same configuration and other seeds
 CONFIRMS = "ablate.confirms"  # the trial of the search that it measures again
 WORKED = "ablate.worked"  # time at which a process last opened the study
+VERSION = "version."  # prefix of the tag of a library
 PARENT = "mlflow.parentRunId"
-STATUS = {"complete": "FINISHED", "interrupted": "KILLED", "running": "RUNNING"}
-"""MLflow's status by state. Any other state is FAILED, and a tag names it."""
-
 TROUBLES = (MlflowException, OSError)
 """Exceptions raised when the record cannot be read or written."""
 
 DONE = ("complete", "diverged", "pruned")
-"""States of a cell that is not run again."""
+"""States of a cell that is not run again: that it diverged is a result, too."""
+
+STATUS = dict.fromkeys(DONE, "FINISHED") | {"interrupted": "KILLED", "running": "RUNNING"}
+"""MLflow's status by state. Any other state is FAILED. A tag names the state."""
 
 BASELINE = "baseline/"
 """Prefix of a baseline's metrics in the study's run: baseline/held-out images/kid."""
@@ -80,9 +81,13 @@ def reach(uri: str) -> None:
 
 
 def state_of(run: Run) -> str:
-    """The state of a run, from its status and its tag."""
-    states = {status: state for state, status in STATUS.items()}
-    return states.get(run.info.status) or run.data.tags.get(STATE) or "failed"
+    """The state of a run, from its status and its tag. Older records have FAILED for pruned
+    and diverged runs, and no tag for complete ones."""
+    status = run.info.status
+    ended = {"FINISHED": "complete", "FAILED": "failed"}
+    if status in ended:
+        return run.data.tags.get(STATE) or ended[status]
+    return "interrupted" if status == "KILLED" else "running"
 
 
 def trial_number(run: Run) -> int:

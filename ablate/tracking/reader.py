@@ -11,43 +11,37 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from ablate.core.coarseness import Coarseness
 from ablate.core.errors import UserError
+from ablate.core.file_names import checked_name
 from ablate.core.workspace import Workspace
 from ablate.results import (
+    COMPARISONS,
     CONFIRMATION,
     IMPORTANCE,
     LADDER,
     OLD_VOCABULARY,
     PROTOCOLS,
     VOCABULARY,
-    Cell,
     Objective,
     StudyResults,
-    Trial,
     Value,
     Vocabulary,
-    summarise,
 )
 from ablate.results import STUDY as STUDY_FILE
 from ablate.tracking.client import (
     BASELINE,
-    COARSENESS,
     CONFIRMS,
-    DONE,
     KIND,
-    KNOBS,
     OLD_BASELINE,
-    REASON,
-    SEED,
+    STATE,
     STUDY,
-    TRAINING_SEED,
     WORKED,
     fetch,
     runs_where,
-    state_of,
-    trial_number,
 )
+from ablate.tracking.relocation import artifacts_of
+from ablate.tracking.times import times
+from ablate.tracking.trials import merged, trials_of
 
 
 class Reader:
@@ -57,14 +51,19 @@ class Reader:
         self._no_study = f"no study has been run under {workspace.root}; start with: ablate list"
         if not workspace.has_record():  # a client would create an empty one
             raise UserError(self._no_study)
+        self._workspace = workspace
         self._client = MlflowClient(workspace.tracking_uri)
 
     def fetch(self, run_id: str, name: str) -> Path:
-        """Download an artifact and return its local path."""
+        """An artifact's local path: under the root, or downloaded."""
+        folder = artifacts_of(self._workspace, run_id)
         try:
-            return fetch(self._client, run_id, name)
+            file = folder / name if folder else fetch(self._client, run_id, name)
         except (MlflowException, OSError):
-            raise FileNotFoundError(f"run {run_id} has no {name}") from None
+            file = None
+        if file is None or not file.exists():
+            raise FileNotFoundError(f"run {run_id} has no {name}")
+        return file
 
     def names(self) -> list[str]:
         """Names of the studies in the record, the last started first."""
@@ -98,12 +97,12 @@ class Reader:
         for each in runs:
             if each.info.run_id not in again:  # these may have more samples
                 _require_protocols(each, protocols)
-        trials = _merged(_trials([run for run in runs if run.info.run_id not in again]))
+        trials = merged(trials_of([run for run in runs if run.info.run_id not in again]))
         ended = sum(trial.state != "running" for trial in trials) >= spec["trials"]
         return StudyResults(
             run_id=run_id,
-            name=spec["name"],
-            budget=spec["budget"],
+            name=checked_name(spec["name"], f"run {run_id}: its study"),  # a folder in reports/
+            budget=checked_name(spec["budget"], f"run {run_id}: its budget"),
             question=spec["question"],
             hash=tags["ablate.hash"],
             spec=spec,
@@ -111,13 +110,14 @@ class Reader:
             planned=spec["trials"],
             protocols=protocols,
             baselines=_baselines(run.data.metrics),
-            tags={k: v for k, v in tags.items() if not k.startswith("mlflow.")},
+            tags=_tags(run.data.tags) | times(run),
             trials=trials,
             importance=self._at_the_end(run_id, IMPORTANCE),
             vocabulary=self._vocabulary(run_id),
-            confirmations=_trials([run for run in runs if run.info.run_id in again]),
+            confirmations=trials_of([run for run in runs if run.info.run_id in again]),
             confirmation=self._at_the_end(run_id, CONFIRMATION) if ended else {},
             ladder=self._at_the_end(run_id, LADDER),
+            comparisons=self._at_the_end(run_id, COMPARISONS),
         )
 
     def _at_the_end(self, run_id: str, name: str) -> dict[str, Any]:
@@ -140,6 +140,11 @@ class Reader:
         return document
 
 
+def _tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Ours, without MLflow's own and without the state, which is the status."""
+    return {k: v for k, v in tags.items() if not k.startswith("mlflow.") and k != STATE}
+
+
 def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -> None:
     """Raise an error if a run was measured by another protocol than its study."""
     for tag, hash in run.data.tags.items():
@@ -160,90 +165,3 @@ def _baselines(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
             _, name, metric = key.split("/")
             baselines.setdefault(name, {})[metric] = value
     return baselines
-
-
-def _trials(runs: list[Run]) -> list[Trial]:
-    """The trials by number, each with its finished cells."""
-    cells: dict[int, dict[int, Cell]] = {}
-    for run in runs:
-        if run.data.tags[KIND] == "cell" and state_of(run) in DONE:
-            tags, trained = run.data.tags, run.data.tags.get(TRAINING_SEED)
-            metrics, training_seed = dict(run.data.metrics), int(trained) if trained else None
-            cell = Cell(run.info.run_id, int(tags[SEED]), state_of(run), metrics, training_seed)
-            # a worker that lost its lease may have drawn it, too
-            cells.setdefault(trial_number(run), {}).setdefault(cell.seed, cell)
-    of_trials: dict[int, Run] = {}
-    for run in runs:  # a message that was sent twice makes two runs: take the finished one
-        number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
-        if number >= 0 and (number not in of_trials or state_of(run) in DONE):
-            of_trials[number] = run
-    return [
-        _trial(run, list(cells.get(number, {}).values()))
-        for number, run in sorted(of_trials.items())
-    ]
-
-
-def _merged(trials: list[Trial]) -> list[Trial]:
-    """Add the cells of a repeated configuration to its first complete trial."""
-    firsts: dict[str, int] = {}
-    merged = list(trials)
-    for index, trial in enumerate(trials):
-        if trial.state != "complete":
-            continue
-        first = firsts.setdefault(str(sorted(trial.params.items())), index)
-        if first == index:
-            continue
-        original = merged[first]
-        known = {cell.seed for cell in original.cells}
-        all_cells = [*original.cells, *(c for c in trial.cells if c.seed not in known)]
-        merged[first] = _summarised(original._replace(cells=all_cells))
-        reason = f"more seeds of trial {original.number}"
-        merged[index] = trial._replace(state="repeated", reason=reason)
-    return merged
-
-
-def _summarised(trial: Trial) -> Trial:
-    """The trial with the means and intervals of its cells."""
-    means, intervals = summarise([cell.metrics for cell in trial.cells], trial.training_seeds)
-    return trial._replace(metrics=means, intervals=intervals)
-
-
-def _trial(run: Run, cells: list[Cell]) -> Trial:
-    trial = Trial(
-        run_id=run.info.run_id,
-        number=trial_number(run),
-        state=state_of(run),
-        params=_knobs(run),
-        metrics={},
-        intervals={},
-        reason=run.data.tags.get(REASON) or None,
-        cells=sorted(cells, key=lambda cell: cell.seed),
-        coarseness=_coarseness(run),
-    )
-    return _summarised(trial)
-
-
-def _coarseness(run: Run) -> Coarseness | None:
-    """The coarseness of a trial's run; None if it is not literal, and in older records."""
-    if COARSENESS not in run.data.tags:
-        return None
-    numbers = json.loads(run.data.tags[COARSENESS])
-    return Coarseness(**numbers | {"band": tuple(numbers["band"])})
-
-
-def _knobs(run: Run) -> dict[str, Value]:
-    """The knobs of a trial's run."""
-    if KNOBS in run.data.tags:
-        knobs: dict[str, Value] = json.loads(run.data.tags[KNOBS])
-        return knobs
-    return {k: _typed(v) for k, v in run.data.params.items()}  # records without the tag
-
-
-def _typed(text: str) -> Value:
-    """A parameter as a number if it is one: MLflow stores text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

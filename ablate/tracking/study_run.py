@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ablate.tracking.client import (
     BASELINE,
@@ -22,6 +22,7 @@ from ablate.tracking.client import (
     SEED,
     STUDY,
     TRIAL,
+    VERSION,
     WORKED,
     Knobs,
     Run,
@@ -30,6 +31,9 @@ from ablate.tracking.client import (
     runs_where,
     state_of,
 )
+from ablate.tracking.inputs import InputLog
+from ablate.tracking.run_names import trial_name
+from ablate.tracking.study_note import BEST, NOTE, note, run_path
 from ablate.tracking.transaction import at_once
 from ablate.tracking.writer import Tracker
 
@@ -59,8 +63,16 @@ NOTHING_PAST = PastCells({}, Counter())
 class StudyRun:
     """An open study: creates the runs of its trials and cells, and finds those that exist."""
 
-    def __init__(self, tracker: Tracker, experiment: str, run_id: str, key: str) -> None:
-        self.run_id = run_id
+    def __init__(
+        self,
+        tracker: Tracker,
+        experiment: str,
+        run_id: str,
+        key: str,
+        varied: Sequence[str] = (),  # knobs, for the names of trials
+        inputs: InputLog | None = None,
+    ) -> None:
+        self.run_id, self._varied, self._inputs = run_id, varied, inputs
         self.log, self.close, self.log_picture = tracker.log, tracker.close, tracker.log_picture
         self._reopen = tracker.reopen
         self._client, self._experiment, self._key = tracker.client, experiment, key
@@ -71,9 +83,14 @@ class StudyRun:
         """Whether the study is complete: its status is the last thing that is written."""
         return state_of(self._client.get_run(self.run_id)) == "complete"
 
+    def beside(self, tags: Tags) -> dict[str, str]:
+        """The tags without versions of libraries that the study's run has, too."""
+        own = self._client.get_run(self.run_id).data.tags
+        return {k: v for k, v in tags.items() if not k.startswith(VERSION) or own.get(k) != v}
+
     def touch(self) -> None:
         """Mark the study as the one last worked on, though there was nothing to do."""
-        self.log(self.run_id, tags={WORKED: _now()})
+        self.log(self.run_id, tags={WORKED: now()})
 
     def close_all(self, state: str, reason: str | None = None) -> None:
         """Close the study's run, and every run under it that is still RUNNING."""
@@ -94,6 +111,13 @@ class StudyRun:
         }
         self.log(self.run_id, flat)
 
+    def name_best(self, number: int) -> None:
+        """Link the best trial at the top of the study's page."""
+        run, study = next(self._trial_runs(number, "trial")), self._client.get_run(self.run_id)
+        link = f"[{run.info.run_name}]({run_path(self._experiment, run.info.run_id)})"
+        text = note(study.data.tags.get(NOTE, ""), BEST + link)
+        self.log(self.run_id, tags={NOTE: text})
+
     def log_document(self, name: str, document: object) -> None:
         """Write a JSON artifact."""
         self._client.log_text(self.run_id, json.dumps(document, indent=1), name)
@@ -110,10 +134,12 @@ class StudyRun:
     def open_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
         """The id of a trial's new run."""
         tags = {**tags, TRIAL: str(number), KNOBS: json.dumps(dict(knobs))}
-        name = f"trial {number}"
-        if CONFIRMS in tags:
-            name += f" confirms trial {tags[CONFIRMS]}"
-        return self._create("trial", name, self.run_id, tags)
+        name = trial_name(number, knobs, self._varied, tags.get(CONFIRMS))
+        with self.at_once():
+            run_id = self._create("trial", name, self.run_id, tags)
+            if self._inputs is not None:
+                self._inputs.write(run_id)
+        return run_id
 
     def reopen_trial(self, number: int, knobs: Knobs, tags: Tags) -> str:
         """The id of the run of a trial that another worker began; a new run if it has none."""
@@ -126,7 +152,7 @@ class StudyRun:
     def open_cell(self, trial_run: str, number: int, seed: int, tags: Tags) -> str:
         """The id of a cell's new run."""
         tags = {**tags, TRIAL: str(number), SEED: str(seed)}
-        return self._create("cell", f"trial {number} seed {seed}", trial_run, tags)
+        return self._create("cell", f"#{number} seed {seed}", trial_run, tags)
 
     def past_cells(self, number: int) -> PastCells:
         """The cells of a trial that other workers began. Those that are RUNNING are closed."""
@@ -151,6 +177,10 @@ class StudyRun:
             if run.data.tags[SEED] == str(seed) and _done(run) is not None
         )
 
+    def log_file(self, run_id: str, file: Path) -> None:
+        """Write a file as an artifact."""
+        self._client.log_artifact(run_id, str(file))
+
     def log_files(self, run_id: str, folder: Path) -> None:
         """Write every file of a folder as an artifact."""
         self._client.log_artifacts(run_id, str(folder))
@@ -174,34 +204,6 @@ class StudyRun:
         return str(run.info.run_id)
 
 
-def open_study(
-    tracker: Tracker, name: str, key: str, tags: Tags, documents: Mapping[str, Any]
-) -> StudyRun:
-    """The study's run, created or reopened; `documents` become JSON artifacts."""
-    study = find_study(tracker, name, key)
-    tags = {**tags, KIND: "study", STUDY: key, WORKED: _now()}
-    if study is None:
-        experiment = tracker.experiment(name)
-        run = tracker.client.create_run(experiment, tags=tags, run_name=key)
-        study = StudyRun(tracker, experiment, run.info.run_id, key)
-    else:
-        tracker.reopen(study.run_id, tags)
-    for file, document in documents.items():
-        study.log_document(file, document)
-    return study
-
-
-def find_study(tracker: Tracker, name: str, key: str) -> StudyRun | None:
-    """The study's run, or None if there is none."""
-    experiment = tracker.client.get_experiment_by_name(name)
-    if experiment is None:
-        return None
-    where = f"tags.`{STUDY}` = '{key}' and tags.`{KIND}` = 'study'"
-    runs = runs_where(tracker.client, experiment.experiment_id, where)
-    studies = (StudyRun(tracker, experiment.experiment_id, run.info.run_id, key) for run in runs)
-    return next(studies, None)
-
-
 def _done(run: Run) -> DoneCell | None:
     state, reason = state_of(run), run.data.tags.get(REASON) or None
     if state not in DONE:
@@ -209,5 +211,6 @@ def _done(run: Run) -> DoneCell | None:
     return DoneCell(run.info.run_id, state, dict(run.data.metrics), reason)
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as a tag."""
     return f"{time.time():.3f}"

@@ -28,7 +28,11 @@ from ablate.tracking.client import (
     runs_where,
     training_key,
 )
+from ablate.tracking.relocation import correct_places
 from ablate.tracking.transaction import at_once
+
+KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
+"""Tag of experiments that train models; others are opened as ones of language models."""
 
 
 class Tracker:
@@ -41,6 +45,7 @@ class Tracker:
         if workspace.is_local:
             self._artifacts = workspace.artifacts
             make_whole(workspace.record, _make_tables)
+            correct_places(workspace)
         self.client = MlflowClient(self.uri)
 
     def experiment(self, name: str, tags: Tags | None = None) -> str:
@@ -49,9 +54,10 @@ class Tracker:
         if experiment is not None:
             return str(experiment.experiment_id)
         location = None if self._artifacts is None else (self._artifacts / name).as_uri()
-        kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI's default is GenAI
         try:
-            return str(self.client.create_experiment(name, location, kind | dict(tags or {})))
+            return str(
+                self.client.create_experiment(name, location, KIND_OF_EXPERIMENT | dict(tags or {}))
+            )
         except MlflowException:  # another worker created it first
             experiment = self.client.get_experiment_by_name(name)
             if experiment is None:
@@ -138,12 +144,9 @@ class Tracker:
         step: int = 0,
     ) -> None:
         """Write a run's last metrics, parameters and tags in one message, then its status."""
-        tags = {} if state in STATUS else {STATE: state}
-        if reason:
-            tags[REASON] = hide_secrets(reason)[:5000]
+        tags = {STATE: state} | ({REASON: hide_secrets(reason)[:5000]} if reason else {})
         with at_once(self.client):
-            if metrics or params or tags:
-                self.log(run_id, metrics, params, tags, step)
+            self.log(run_id, metrics, params, tags, step)
             self.client.set_terminated(run_id, STATUS.get(state, "FAILED"))
 
 

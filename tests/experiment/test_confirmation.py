@@ -18,7 +18,6 @@ from ablate.experiment.confirmation import (
     Again,
     best_few,
     compare,
-    holm,
     is_done,
     planned,
     to_confirm,
@@ -162,13 +161,6 @@ def test_a_budget_changes_the_confirmation() -> None:
     assert (spec.confirm.samples, spec.confirm.seeds, spec.confirm.top) == (99, (100, 101), 3)
     assert spec.confirm.named == {"the paper's setting": 1}
     assert study().confirm.samples == 40
-
-
-def test_holm() -> None:
-    """By hand: 0.01 * 3; max of that and 0.02 * 2; max of that and 0.04 * 1."""
-    assert holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_pairs_are_compared_on_their_shared_noise() -> None:

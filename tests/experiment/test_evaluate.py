@@ -105,7 +105,7 @@ def test_knobs_in_the_place_of_the_few_step_solvers() -> None:
     for given, words in {
         "chi=0.9": "has no meaning with sampler 'pf-heun'",
         "chi": "not KNOB=VALUE",
-        "moon=1": "not KNOB=VALUE with one of sampler",
+        "moon=1": "no such knob; known: sampler",
         "levels=two": "levels",
         "sampler=magic": "'magic' is unknown",
     }.items():
@@ -204,7 +204,7 @@ def test_numbers_are_not_lost_with_the_record(folder: Path, tmp_path: Path) -> N
         (["digits", "--against", "odd.safetensors"], "digits: images of 1×8×8 against 1×9×9"),
         (
             ["some.safetensors", "--against", "digits", "--metric", "is"],
-            "metric 'is' is not one to measure images by; those are kid",
+            "metric 'is' is not one to measure images by; known: kid",
         ),
         (["digits", "--set", "sigma=9"], "ask for"),
         (

@@ -31,7 +31,7 @@ from ablate.study.definition import Study
 from ablate.study.find import find, read
 from ablate.study.ladder import Taken, ladder, row_of
 from ablate.study.resolve import parse
-from ablate.tracking.study_run import find_study
+from ablate.tracking.studies import find_study
 from ablate.tracking.writer import Tracker
 from tests.support.beds import normal
 from tests.support.studies import Quiet, make_root, record_of, results, timeless

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from mlflow.tracking import MlflowClient
 
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import Worker, open_search, run
-from ablate.results import Cell, Trial
-from ablate.tracking.reader import Reader, _merged
+from ablate.results import SUMMARY, Cell, Trial
+from ablate.tracking.reader import Reader
+from ablate.tracking.trials import merged
 from ablate.tracking.writer import Tracker
 from tests.support.commands import ablate
 from tests.support.studies import (
@@ -59,21 +62,93 @@ def test_runs_are_nested_and_carry_what_they_should(finished: Path) -> None:
         if kind == "study":
             expected = {"ablate.hash", "ablate.commit", "ablate.bundle", "ablate.device"}
             assert expected | {"version.torch", "version.optuna", "version.mlflow"} <= set(tags)
+            assert found.data.params == {
+                **{"sampler": "adls", "sigma": "0.8", "levels": "6"},
+                **{"method": "grid", "bundle": "tiny", "samples": "40", "seeds": "2"},
+            }
             continue
         parent = by_id[tags["mlflow.parentRunId"]].data.tags["ablate.kind"]
         assert parent == {"trial": "study", "cell": "trial"}[kind]
         assert len(tags["protocol.kid"]) == 8
         assert found.data.params["sampler"] == "adls"
+        assert not [tag for tag in tags if tag.startswith("version.")]  # they are the study's
         if kind == "cell":
             files = {file.path for file in client.list_artifacts(run_id)}
             assert {"samples.png", "trajectory.png", "images.npz", "features.npz"} <= files
+
+
+def test_a_trial_is_named_by_what_varies_and_its_objective_has_a_course(finished: Path) -> None:
+    """The objective's step is the number of samples; what never varies has no interval."""
+    trials = [run for run in runs(finished) if run.data.tags["ablate.kind"] == "trial"]
+    names = {trial.info.run_name for trial in trials}
+    assert "#0 class-average r.5" in names
+    client = MlflowClient(Workspace(finished).tracking_uri)
+    for trial, found in zip(record_of(Workspace(finished)).trials, trials[::-1], strict=True):
+        assert found.info.run_id == trial.run_id
+        course = client.get_metric_history(trial.run_id, "kid")
+        assert [point.step for point in course] == [40, 80]
+        assert [point.value for point in course] == [
+            trial.cells[0].metrics["kid"],
+            trial.metrics["kid"],
+        ]
+        assert found.data.metrics["kid"] == trial.metrics["kid"]
+        widths = {k: v for k, v in found.data.metrics.items() if k.endswith(".interval")}
+        assert "kid.interval" in widths
+        assert 0 not in widths.values()
+        assert "nfe.interval" not in widths
+
+
+def test_a_run_has_its_inputs(finished: Path) -> None:
+    """The bundle and the dataset: what the UI can filter by."""
+    client = MlflowClient(Workspace(finished).tracking_uri)
+    experiment = client.get_experiment_by_name("tiny")
+    assert experiment is not None
+    (model,) = client.search_logged_models([experiment.experiment_id], "name = 'tiny'")
+    assert (model.params["dataset"], model.status) == ("digits", "READY")
+    found = client.search_runs([experiment.experiment_id], "dataset.name = 'digits/train'")
+    kinds = [run.data.tags["ablate.kind"] for run in found]
+    assert sorted(kinds) == ["study", *["trial"] * 4]
+    for each in found:
+        inputs = client.get_run(each.info.run_id).inputs  # a search leaves models out
+        assert inputs is not None
+        assert [used.model_id for used in inputs.model_inputs] == [model.model_id]
+
+
+def test_a_study_sums_up(finished: Path) -> None:
+    """A document, and a note with a link to the best trial."""
+    record = record_of(Workspace(finished))
+    summary = json.loads(Reader(Workspace(finished)).fetch(record.run_id, SUMMARY).read_text())
+    best = record.ranked()[0]
+    assert summary["trials"] == {"complete": 4}
+    assert summary["best"]["trial"] == best.number
+    assert summary["best"]["objectives"] == {"kid": best.metrics["kid"]}
+    study = MlflowClient(Workspace(finished).tracking_uri).get_run(record.run_id)
+    note = study.data.tags["mlflow.note.content"]
+    assert note.startswith("Does it run?")
+    assert note.endswith(f"(#/experiments/1/runs/{best.run_id})")
+
+
+def test_versions_are_those_that_a_study_began_with(tiny_bundle: Path, tmp_path: Path) -> None:
+    """A worker with other versions says so in the runs of its own trials."""
+    root = make_root(tmp_path, tiny_bundle, trials=1)
+    run(setup_of(root), Workspace(root), Quiet())
+    (study,) = [found for found in runs(root) if found.data.tags["ablate.kind"] == "study"]
+    client = MlflowClient(Workspace(root).tracking_uri)
+    client.set_tag(study.info.run_id, "version.torch", "0.1")
+    run(changed(root, ("trials = 1", "trials = 2")), Workspace(root), Quiet())
+    assert client.get_run(study.info.run_id).data.tags["version.torch"] == "0.1"
+    trials = {f.data.tags["ablate.trial"]: f for f in runs(root) if "ablate.trial" in f.data.tags}
+    assert "version.torch" not in trials["0"].data.tags
+    assert trials["1"].data.tags["version.torch"] == version("torch")
 
 
 def test_a_trial_shows_its_samples(finished: Path) -> None:
     client = MlflowClient(Workspace(finished).tracking_uri)
     trials = [run for run in runs(finished) if run.data.tags["ablate.kind"] == "trial"]
     for trial in trials:
-        assert "samples.png" in {f.path for f in client.list_artifacts(trial.info.run_id)}
+        names = [file.path for file in client.list_artifacts(trial.info.run_id)]
+        assert "samples.png" in names
+        assert min(name for name in names if name.endswith(".png")) == "first-samples.png"
 
 
 def test_a_finished_study_does_nothing(finished: Path) -> None:
@@ -136,9 +211,9 @@ def test_importance_is_in_the_record(whole: Path) -> None:
     """9 trials are enough for fANOVA, which needs two a knob and one more, not for PED-ANOVA."""
     record = record_of(Workspace(whole))
     study = next(run for run in runs(whole) if run.data.tags["ablate.kind"] == "study")
-    assert set(record.importance["kid"]) == {"fANOVA"}
+    assert {method.split()[0] for method in record.importance["kid"]} == {"fANOVA"}
     for method, shares in record.importance["kid"].items():
-        assert set(shares) == {"init", "r"}
+        assert set(shares) == ({"init and r"} if "pairs" in method else {"init", "r"})
         for knob, share in shares.items():
             assert study.data.metrics[f"importance/kid/{method}/{knob}"] == share
 
@@ -244,7 +319,7 @@ def test_a_repeat_of_a_pruned_trial_is_not_merged_with_it() -> None:
             f"t{number}", number, state, {"init": "a"}, dict(cell.metrics), {}, None, [cell]
         )
 
-    pruned, complete, repeated = _merged(
+    pruned, complete, repeated = merged(
         [trial(0, "pruned"), trial(1, "complete"), trial(2, "complete")]
     )
     assert pruned.state == "pruned"
