@@ -4,6 +4,7 @@ import ablate.cli.bundles
 import ablate.cli.data
 import ablate.cli.evaluate
 import ablate.cli.features
+import ablate.cli.report
 import ablate.cli.results
 import ablate.cli.study
 import ablate.cli.training  # noqa: F401  # each adds its commands to the application

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ablate.cli.app import DeviceOption, app, safetensors
+from ablate.cli.options import JsonOption
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 
@@ -21,23 +24,51 @@ BundleName = Annotated[str, typer.Argument(help="A bundle's name or a .safetenso
 
 
 @bundle_app.command("list", epilog="Example: ablate bundle list")
-def bundle_list(context: typer.Context) -> None:
+def bundle_list(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the bundles: those of the package and those trained under this root."""
-    from ablate.cli.console import print_table
-    from ablate.models.bundle import available_bundles, read_card
+    from ablate.cli.console import print_json, print_table
+    from ablate.models.bundle import available_bundles
 
-    cards = [read_card(path) for path in available_bundles(context.obj).values()]
-    rows = [(c.name, "×".join(map(str, c.shape)), f"{c.s_min} to {c.s_max}", c.note) for c in cards]
+    found = [_listed(name, path) for name, path in available_bundles(context.obj).items()]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (each["name"], "", "", f"broken: {each['error']}")
+        if "error" in each
+        else (
+            *(each["name"], "×".join(map(str, each["shape"]))),
+            *(f"{each['s_min']} to {each['s_max']}", each["note"]),
+        )
+        for each in found
+    ]
     print_table(["bundle", "images", "noise levels", "note"], rows)
 
 
+def _listed(name: str, path: Path) -> dict[str, Any]:
+    """What `bundle list` says of one; what is wrong with its file must not hide the others."""
+    from ablate.models.bundle import read_card
+
+    try:
+        card = read_card(path)
+    except UserError as error:
+        return {"name": name, "file": str(path), "error": str(error)}
+    fields = card.model_dump(mode="json", include={"dataset", "shape", "s_min", "s_max", "note"})
+    return {"name": name, "file": str(path), **fields}
+
+
 @bundle_app.command("show", epilog="Example: ablate bundle show digits")
-def bundle_show(context: typer.Context, name: BundleName) -> None:
+def bundle_show(
+    context: typer.Context,
+    name: BundleName,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, which is the default.")] = False,
+) -> None:
     """Print a bundle's card as JSON: its dataset, recipe, noise levels and provenance."""
+    from ablate.cli.console import print_json
     from ablate.models.bundle import find, read_card
 
     workspace: Workspace = context.obj
-    print(read_card(find(name, workspace)).model_dump_json(indent=1))
+    print_json(read_card(find(name, workspace)).model_dump(mode="json"))
 
 
 @bundle_app.command(
@@ -101,10 +132,11 @@ def bundle_sample(
     ] = None,
     levels: Annotated[int, typer.Option(min=3)] = 10,
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: JsonOption = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Draw images with a few-step solver: a picture, FID and KID beside the baselines."""
-    from ablate.cli.console import print_showcase
+    from ablate.cli.console import print_json, print_showcase, say
     from ablate.cli.progress import counting_bar
     from ablate.core.device import resolve
     from ablate.experiment.showcase import showcase
@@ -117,12 +149,16 @@ def bundle_sample(
     settings = few_step_settings(levels, (card.s_min, card.s_max), sigma)
     picture = workspace.reports / "bundles" / f"{Path(name).stem}.png"
     calls = settings.nfe * -(-samples // BATCH)
-    with counting_bar(f"sample {name}", calls, "calls") as tick:
+    bars = redirect_stdout(sys.stderr if as_json else sys.stdout)  # bars are not JSON
+    with bars, counting_bar(f"sample {name}", calls, "calls") as tick:
         step = iter(range(1, calls + 1))
         where = resolve(device)
         shown = showcase(
             workspace, name, settings, samples, seed, picture, where, lambda: tick(next(step))
         )
+    if as_json:
+        print_json({**shown._asdict(), "picture": str(picture)})
+        return
     print_showcase(shown.metrics, shown.baselines, shown.protocol)
-    print(f"told of each sample: {settings.told(card.recipe.net.classes)}")
+    say(f"told of each sample: {settings.told(card.recipe.net.classes)}")
     print(picture)

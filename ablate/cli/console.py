@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
-from ablate.report.coarse_trials import too_coarse
-from ablate.report.columns import DIVERSITY, with_diversity
-from ablate.report.knobs import distinguishing
-from ablate.results import StudyResults, Trial
+from ablate.cli.layout import table, wrapped
+from ablate.core.plain_text import plain
+from ablate.results import StudyResults
 
 if TYPE_CHECKING:
-    from ablate.experiment.cost import Plan
     from ablate.experiment.evaluate import Evaluation
     from ablate.metrics.estimate import Estimate
     from ablate.study.definition import Study
 
-console = Console(markup=False)  # a question may hold brackets
+console = Console(markup=False)
+"""Where progress bars are drawn."""
+
+NARROWEST = 20
+"""Characters below which nothing is laid out."""
+
+DIVERSITY = ("recall", "coverage")
+
+
+def width() -> int | None:
+    """The terminal's width, or COLUMNS; None in a pipe, where a row of a table is one line."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return max(NARROWEST, shutil.get_terminal_size().columns)
+    return None
+
+
+def say(text: str) -> None:
+    """Print a sentence, wrapped between words; control characters are spelt out."""
+    for line in plain(text).splitlines() or [""]:
+        print("\n".join(wrapped(line, width())))
+
+
+def say_on_one_line(text: str) -> None:
+    """Print a line as it is, however wide the terminal: a command to copy, or a path."""
+    print(plain(text))
 
 
 def plural(count: int, noun: str) -> str:
@@ -50,115 +75,51 @@ def trial_rows(record: StudyResults) -> list[dict[str, object]]:
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, indent=1))
+    """Print JSON that every reader takes: ASCII, and null for what is not a finite number."""
+    print(json.dumps(_finite(value), indent=1, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_warning(text: str) -> None:
     """Print a warning as one line, however wide the terminal is."""
-    console.print(f"warning: {text}", highlight=False, soft_wrap=True)
+    say_on_one_line(f"warning: {text}")
 
 
-def print_results(record: StudyResults) -> None:
-    """Print the ranked trials, best first, then the others; only knobs that vary are shown."""
-    ranked = record.ranked()
-    rest = [trial for trial in record.trials if trial not in ranked]
-    knobs = distinguishing(record)
-    objectives = [objective.metric for objective in record.objectives]
-    metrics = with_diversity(record, list(dict.fromkeys([*objectives, "kid", "fid", "nfe"])))
-    short = set(DIVERSITY) - set(objectives)  # without an interval, to keep the table narrow
-    title = f"{record.name} ({record.budget}): {record.question}"
-    table = Table("trial", *knobs, *metrics, title=title, title_justify="left")
-    for trial in ranked:
-        table.add_row(
-            str(trial.number),
-            *(str(trial.params.get(knob, "")) for knob in knobs),
-            *(_value(trial, metric, metric not in short) for metric in metrics),
-        )
-    console.print(table)
-    for trial in rest:
-        text = f"trial {trial.number} {trial.state}: {trial.reason or ''}"
-        console.print(text, highlight=False)
-    for name, found in record.baselines.items():
-        shown = ", ".join(f"{m} {found[m]:.4g}" for m in [*metrics, "precision"] if m in found)
-        console.print(f"baseline: {name}: {shown}", highlight=False)
-    console.print(f"intervals: 95 %, of {record.variation}", highlight=False)
-    if record.confirmation:
-        print_answer(record)
-    if (warning := too_coarse(record)) is not None:
-        print_warning(warning)
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print_groups(header, [rows])
 
 
-def print_answer(record: StudyResults) -> None:
-    """Print what fresh seeds confirmed; without a confirmation, the best of the search."""
-    from ablate.report import answer, confirmed
+def print_groups(header: Sequence[str], groups: Sequence[Sequence[Sequence[str]]]) -> None:
+    """Print one table of several groups of rows."""
+    rows = [row for rows in groups for row in rows]
+    lines = table(header, rows, width())
+    print("\n".join([bold(lines[0]), *lines[1:]]))
 
-    for sentence in confirmed.sentences(record) or answer.answer(record)[:2]:
-        console.print(sentence, highlight=False)
 
-
-def print_table(header: list[str], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+def bold(line: str) -> str:
+    """The line in bold in a terminal that can, unless NO_COLOR asks for plain text."""
+    styled = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return f"\x1b[1m{line}\x1b[0m" if styled and not os.environ.get("NO_COLOR") else line
 
 
 def print_study(study: Study, which: str) -> None:
     """Print what is about to be run."""
-    console.print(f"{study.name}: {study.question}", highlight=False)
-    console.print(
+    say(f"{study.name}: {study.question}")
+    say(
         f"budget {study.budget}{which}: {plural(study.trials, 'trial')} of"
-        f" {plural(len(study.seeds), 'seed')} and {study.samples} samples, by {study.method}",
-        highlight=False,
+        f" {plural(len(study.seeds), 'seed')} and {study.samples} samples, by {study.method}"
     )
     if study.recipe:
         networks = {study.training_seed(seed) for seed in study.seeds}
         seeds = plural(len(networks), "training seed")
-        console.print(f"trains its networks by recipe {study.recipe}: {seeds}", highlight=False)
-
-
-def print_plan(plan: Plan, study: Study, device: str) -> None:
-    """Print what a study will cost; a range of time if trials may be pruned."""
-    about = "" if plan.exact else "about "
-    span = duration(plan.seconds)
-    if plan.least < plan.seconds:
-        span = f"{duration(plan.least)} to {span}, depending on how many are pruned"
-    rows = [
-        ("cells", f"{plan.cells:,} ({plural(plan.trials, 'trial')}{_confirming(plan)})"),
-        ("network evaluations", f"{about}{plan.evaluations:,} of single images"),
-        *([("networks to train", _trainings(plan))] if plan.networks else []),
-        (f"time on this {device}", f"{about}{span}"),
-        ("disk", f"about {plan.bytes / 1e6:,.0f} MB"),
-    ]
-    limits = [f"{study.minutes:g} minutes"] if study.minutes is not None else []
-    limits += [f"{study.evaluations:,} evaluations"] if study.evaluations is not None else []
-    if limits:
-        rows.append(("begins no trial after", " or ".join(limits)))
-    print_table(["the whole study, with one worker", ""], rows)
-
-
-def _trainings(plan: Plan) -> str:
-    return f"{plan.networks}, for {duration(plan.training)} of the time"
-
-
-def _confirming(plan: Plan) -> str:
-    return f", {plural(plan.confirmations, 'confirmation')}" if plan.confirmations else ""
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def print_groups(header: list[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
-    """Print a table with a line between groups."""
-    table = Table(*header)
-    for rows in groups:
-        for row in rows:
-            table.add_row(*row)
-        table.add_section()
-    console.print(table)
+        say(f"trains its networks by recipe {study.recipe}: {seeds}")
 
 
 def print_showcase(
@@ -172,7 +133,7 @@ def print_showcase(
     rows = [(name, *(f"{m[column]:.4g}" for column in columns)) for name, m in named.items()]
     print_table(["", *columns], rows)
     line = ", ".join(f"{key} {value}" for key, value in protocol.items())
-    console.print(line, highlight=False)
+    say(line)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
@@ -197,9 +158,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
         searched = f"{share} % of the training images searched"
         if copies.verdict is None:
             searched += "; C_T and AuthPct need all of them: install the dataset (ablate data)"
-        console.print(f"suspected copies by {space}: {shown} ({searched})", highlight=False)
+        say(f"suspected copies by {space}: {shown} ({searched})")
     how = {**evaluation.protocol._asdict(), "protocol": evaluation.protocol.hash}
-    console.print(", ".join(f"{key} {value}" for key, value in how.items()), highlight=False)
+    say(", ".join(f"{key} {value}" for key, value in how.items()))
 
 
 def print_difference(found: Mapping[str, Estimate]) -> None:
@@ -209,13 +170,3 @@ def print_difference(found: Mapping[str, Estimate]) -> None:
         for name, each in found.items()
     ]
     print_table(["first minus second, paired", "", "95 %"], rows)
-
-
-def _value(trial: Trial, metric: str, with_interval: bool) -> str:
-    if metric not in trial.metrics:
-        return ""
-    if not with_interval:
-        return f"{trial.metrics[metric]:.2g}"
-    width = trial.intervals.get(metric)
-    value = f"{trial.metrics[metric]:.4g}"
-    return f"{value} ± {width:.2g}" if width else value

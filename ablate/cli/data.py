@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ablate.cli.app import app
+from ablate.cli.options import JsonOption
 
 data_app = typer.Typer(
     help="Datasets: where they are and how to get them.",
@@ -17,15 +18,19 @@ app.add_typer(data_app, name="data")
 
 
 @data_app.callback()
-def data(context: typer.Context) -> None:
+def data(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the datasets and their state. ABLATE_DATA is their folder, in torchvision's layout."""
     if context.invoked_subcommand is None:
-        from ablate.cli.console import print_table
+        from ablate.cli.console import print_json, print_table, say
         from ablate.data.datasets import data_folder, state
         from ablate.data.registry import DATASETS
 
-        print_table(["dataset", "state"], [(name, state(name)) for name in DATASETS])
-        print(f"looked under {data_folder()} (set ABLATE_DATA to change it)")
+        states = {name: state(name) for name in DATASETS}
+        if as_json:
+            print_json({"folder": str(data_folder()), "datasets": states})
+            return
+        print_table(["dataset", "state"], list(states.items()))
+        say(f"looked under {data_folder()} (set ABLATE_DATA to change it)")
 
 
 @data_app.command("get", epilog="Example: ablate data get fashion")

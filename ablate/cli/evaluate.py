@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from ablate.cli.app import DeviceOption, app
 from ablate.cli.options import ExtractorOption, ResizeOption
 from ablate.core.errors import UserError, first_line
+from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
@@ -99,12 +101,21 @@ def evaluate(
     if source in available_bundles(workspace):
         work = _to_draw(workspace, source, against, samples or 1000, seed, knobs, versus, where)
     else:
+        _require_source(source, available_bundles(workspace))
         work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
     with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
         found = _measure(source, work, network, which, neighbours, workspace)
     _print(found, as_json)
     if log:
         _log(found, workspace, where)
+
+
+def _require_source(source: str, bundles: Iterable[str]) -> None:
+    """Raise an error if the source is no file but nearly the name of a bundle."""
+    if not Path(source).exists() and (close := nearest(source, bundles)):
+        raise UserError(
+            f"{source}: no such folder or file, nor a bundle; did you mean {close[0]!r}?"
+        )
 
 
 def _measure(

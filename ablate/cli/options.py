@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.core.errors import UserError
+from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ TrackingOption = Annotated[
         envvar="MLFLOW_TRACKING_URI", help="Where machines share the record: an MLflow server."
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ExtractorOption = Annotated[
     str, typer.Option(help="inception, or a dataset's small classifier by its name.")
 ]
@@ -84,8 +86,11 @@ def find_results(workspace: Workspace, name: str, budget: str | None) -> StudyRe
     from ablate.tracking.reader import Reader
 
     name = Path(name).stem if name.endswith(".toml") else name
-    record = Reader(workspace).latest(name, budget)
+    reader = Reader(workspace)
+    record = reader.latest(name, budget)
     if record is None:
         which = f" with budget {budget}" if budget else ""
-        raise UserError(f"study {name!r} has not been run{which} under {workspace.root}")
+        near = [] if reader.latest(name) else nearest(name, reader.names())
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UserError(f"study {name!r} has not been run{which} under {workspace.root}{hint}")
     return record

@@ -16,21 +16,24 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ablate.cli.console import console
+from ablate.cli.console import console, width
 from ablate.results import Objective
+
+WIDE = 80
+"""Characters of a terminal from which on a bar has room beside the numbers."""
 
 
 def _progress() -> Progress:
+    times = [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
+    wide = (width() or WIDE) >= WIDE
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        *([BarColumn()] if wide else []),
         TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        *(times if wide else times[-1:]),
         TextColumn("{task.fields[news]}"),
         console=console,
-        disable=not sys.stdout.isatty(),
+        disable=not sys.stdout.isatty() or console.is_dumb_terminal,
     )
 
 

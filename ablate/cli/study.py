@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +11,7 @@ import typer
 from ablate.cli.app import DeviceOption, app
 from ablate.cli.options import (
     BudgetOption,
+    JsonOption,
     Name,
     StorageOption,
     TrackingOption,
@@ -52,6 +55,7 @@ def study(
     minutes: MinutesOption = None,
     evaluations: EvaluationsOption = None,
     plan: PlanOption = False,
+    as_json: JsonOption = False,
     workers: WorkersOption = 1,
     storage: StorageOption = "",
     tracking_uri: TrackingOption = "",
@@ -69,9 +73,14 @@ def study(
     given = {"minutes": minutes, "evaluations": evaluations}
     limits = {name: value for name, value in given.items() if value is not None}
     spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
-    setup = _prepared(spec, name, workspace, where, by_default=budget is None, plan=plan)
+    if as_json and not plan:
+        raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
+    if plan and _planned_without_bundle(spec, workspace, as_json):
+        return
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # what else is said is not JSON
+        setup = _prepared(spec, name, workspace, where, by_default=budget is None, plan=plan)
     if plan:
-        _plan(setup)
+        _plan(setup, as_json)
     elif worker:
         _work(setup, workspace)
     elif workers == 1:
@@ -87,7 +96,7 @@ def _prepared(
     spec: Study, name: str, workspace: Workspace, device: str, by_default: bool, plan: bool
 ) -> Setup:
     """Everything that the study needs, checked; prints what is about to be run."""
-    from ablate.cli.console import console, print_study, print_warning
+    from ablate.cli.console import print_study, print_warning, say
     from ablate.cli.progress import image_bar
     from ablate.experiment.coarse_grids import coarse_grids
     from ablate.experiment.prepare import prepare
@@ -98,7 +107,7 @@ def _prepared(
         raise UserError(f"{name}: {error}") from None
     print_study(setup.study, f", the default on {device}" if by_default else "")
     if setup.left_out:
-        console.print(
+        say(
             "Starts that need training images are left out: these are not on this machine (ablate"
             " data)"
         )
@@ -107,11 +116,28 @@ def _prepared(
     return setup
 
 
-def _plan(setup: Setup) -> None:
-    from ablate.cli.console import print_plan
+def _plan(setup: Setup, as_json: bool) -> None:
+    from ablate.cli.plan_table import print_plan
     from ablate.experiment.cost import make_plan, probe
 
-    print_plan(make_plan(setup, probe(setup)), setup.study, setup.device)
+    print_plan(make_plan(setup, probe(setup)), setup.study, setup.device, as_json)
+
+
+def _planned_without_bundle(spec: Study, workspace: Workspace, as_json: bool) -> bool:
+    """Whether the bundle is not here; the plan is then printed as far as the study's file goes."""
+    from ablate.cli.console import print_study
+    from ablate.cli.plan_table import print_work
+    from ablate.experiment.cost import count
+    from ablate.models.bundle import find
+
+    try:
+        find(spec.bundle, workspace)
+    except UserError as error:
+        if not as_json:
+            print_study(spec, "")
+        print_work(count(spec), spec, str(error), as_json)
+        return True
+    return False
 
 
 def _work(setup: Setup, workspace: Workspace) -> None:
@@ -178,21 +204,21 @@ def _watch_many(
 
 
 def _summarise(workspace: Workspace, spec: Study, outcome: Outcome) -> None:
-    """Print how the study ended; with failed trials, a table of them and exit code 1."""
-    from ablate.cli.console import console, plural, print_answer, print_table
+    """Print how the study ended, its answer and the next command; with failed trials, a table of
+    them and exit code 1."""
+    from ablate.cli.console import plural, print_table, say
+    from ablate.cli.results_table import print_answer, print_next
 
     if outcome.ran == 0 and not outcome.stopped:
-        console.print(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
+        say(f"finished before: {plural(outcome.already, 'trial')}; nothing to do")
     if outcome.stopped:
-        console.print(f"stopped: {outcome.stopped}; the same command continues", highlight=False)
+        say(f"stopped: {outcome.stopped}; the same command continues")
     record = find_results(workspace, spec.name, spec.budget)
-    print_answer(record)
     ran = [*record.trials, *record.confirmations]
     failed = [(str(t.number), t.reason or "") for t in ran if t.state == "failed"]
-    again = f"{spec.name} --budget {spec.budget}"
-    console.print(
-        f"next: ablate results {again}, ablate report {again}, ablate ui", highlight=False
-    )
     if failed:
         print_table(["trial that failed", "reason"], failed)
+    print_answer(record)
+    print_next(workspace, record)
+    if failed:
         raise typer.Exit(1)

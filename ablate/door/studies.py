@@ -52,12 +52,16 @@ class StudyHandle:
         return pd.DataFrame(rows).set_index("trial") if rows else pd.DataFrame()
 
     def report(self) -> Path:
-        """Write reports/<study>/ and return the path of its index.html."""
+        """Write reports/<study>/ (reports/<study>-<budget>/ unless the budget is quick) and return
+        the path of its index.html."""
         from ablate.report import render
         from ablate.tracking.reader import Reader
+        from ablate.tracking.study_note import attach_report
 
-        folder = self.workspace.reports / self.results.name
-        return render.write(self.results, Reader(self.workspace).fetch, folder)
+        fetch = Reader(self.workspace).fetch
+        page = render.publish(self.results, fetch, self.workspace.reports)
+        attach_report(self.workspace, self.results, page)
+        return page
 
     def __repr__(self) -> str:
         done = sum(trial.state == "complete" for trial in self.results.trials)

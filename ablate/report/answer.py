@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ablate.report import confirmed, ladder
+from ablate.report import confirmed, ladder, standing
+from ablate.report.answers.contrast import contrast, declared
 from ablate.report.knobs import distinguishing
 from ablate.report.names import (
     Estimate,
@@ -33,23 +34,29 @@ def state(results: StudyResults) -> str:
 
 
 def answer(results: StudyResults) -> list[str]:
-    """Sentences: the best, against the baselines, against the others; oracles stand aside. What
-    fresh seeds confirmed takes the place of the search's values."""
+    """Sentences: the contrast that the study declares, the best, where it comes from, what may be
+    as good, the baselines; oracles stand aside. What fresh seeds confirmed takes the place of the
+    search's values."""
     ranked, field = ranking(results), contenders(results)
     if not ranked:
         return ["No configuration is complete yet, so there is no answer yet."]
-    again = confirmed.confirmed_trial(results)
+    again, wanted = confirmed.confirmed_trial(results), declared(results)
+    asked = contrast(results)
     if results.ladder:
         sentences = ladder.sentences(results) or [_winner(results, field)]
         for top in (trial for trial in ranked if trial.number == ladder.last_trial(results)):
             sentences += _against_baselines(results, top, "The configuration of the last step")
             sentences += _diversity(results, top)
     elif again is not None:
-        sentences = [*confirmed.sentences(results), *_against_baselines(results, again)]
-        sentences += _diversity(results, again)
+        sentences = [*asked, *confirmed.sentences(results, wanted.name if wanted else "")]
+        best = confirmed.searched_best(results)
+        sentences += standing.sentences(results, best) if asked and best else []
+        sentences += [*_against_baselines(results, again), *_diversity(results, again)]
     else:
-        sentences = [_winner(results, field), *_against_baselines(results, field[0])]
-        sentences += [*_diversity(results, field[0]), *_against_runner_up(results, field)]
+        sentences = [*asked, _winner(results, field), *_against_baselines(results, field[0])]
+        sentences += _diversity(results, field[0])
+        others = standing.sentences(results, field[0]) if asked else []
+        sentences += others or _against_runner_up(results, field)
     if results.leaks(ranked[0]):
         sentences.append(_oracle(results, ranked[0]))
     if len(results.objectives) > 1:
@@ -107,6 +114,9 @@ def _against_baselines(results: StudyResults, trial: Trial, what: str = "It") ->
         f"{_verdict(results, trial, value)} {name} ({text(value)})"
         for name, value in values.items()
     ]
+    if values and single_seed(results):  # without an interval nothing is better or worse
+        beside = (f"{name} ({text(value)})" for name, value in values.items())
+        return [f"Beside it: {', '.join(beside)}."]
     return [f"{what} is {', and '.join(parts)}."] if parts else []
 
 

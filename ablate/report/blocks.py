@@ -69,6 +69,7 @@ class Picture(NamedTuple):
     role: str  # of its trial: best, oracle or worst
     caption: str
     png: bytes | None  # None: the store has none
+    trial: int | None = None  # whose it is
 
     @property
     def name(self) -> str:

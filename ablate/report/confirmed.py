@@ -32,8 +32,11 @@ def confirmed_best(results: StudyResults) -> dict[str, Any] | None:
     return min(top, key=lambda row: sign * row["confirmed"], default=None)
 
 
-def sentences(results: StudyResults) -> list[str]:
-    """The answer in confirmed values; empty if nothing was confirmed."""
+def sentences(results: StudyResults, said: str = "") -> list[str]:
+    """The answer in confirmed values; empty if nothing was confirmed.
+
+    said: the name of a configuration whose comparison with the best was made already.
+    """
     best = confirmed_best(results)
     if best is None:
         return []
@@ -44,7 +47,9 @@ def sentences(results: StudyResults) -> list[str]:
     what = f"{again}, the best is {_name(results, best)}, with {metric} {_value(best)}."
     rows = {row["trial"]: row for row in found["trials"]}
     against = [pair for pair in found["pairs"] if pair["trial"] == best["trial"]]
-    compared = [_compared(pair, rows[pair["than"]]) for pair in against if not _top(rows, pair)]
+    others = [pair for pair in against if not _top(rows, pair)]
+    named = [(pair, rows[pair["than"]]) for pair in others]
+    compared = [_compared(pair, row) for pair, row in named if row["name"] != (said or None)]
     if best["name"] is not None:
         compared = [f"That is {best['name']}.", *compared]
     lost = [*_lost(results), *_breaking(rows)]
@@ -96,6 +101,12 @@ def _breaking(rows: dict[int, Any]) -> list[str]:
     return [f"On fresh seeds trial {number} breaks a constraint." for number in broken]
 
 
+def searched_best(results: StudyResults) -> Trial | None:
+    """The best confirmed configuration as the search measured it."""
+    best = confirmed_best(results)
+    return None if best is None else _searched(results, best["trial"])
+
+
 def confirmed_trial(results: StudyResults) -> Trial | None:
     """The best confirmed configuration with all that was measured of it on fresh seeds."""
     best = confirmed_best(results)
@@ -143,10 +154,10 @@ def _searched(results: StudyResults, wanted: int) -> Trial | None:
 
 
 def _value(row: dict[str, Any]) -> str:
-    return text(_estimate(row))
+    return text(row_estimate(row))
 
 
-def _estimate(row: dict[str, Any]) -> Estimate:
+def row_estimate(row: dict[str, Any]) -> Estimate:
     return Estimate(row["confirmed"], _half(row))
 
 
@@ -176,7 +187,7 @@ def table(results: StudyResults) -> Table:
     for row in sorted(found["trials"], key=lambda row: sign * row["confirmed"]):
         trial = again.get(row["again"])
         extra = [None if trial is None else estimate(trial, name) for name in beside]
-        values = (_before(results, row), _estimate(row), _optimism(results, row))
+        values = (_before(results, row), row_estimate(row), _optimism(results, row))
         rows.append((row["trial"], row["name"] or _knobs(results, row), *values, *extra))
     caption = (
         f"Measured again on fresh seeds ({len(found['seeds'])} × {found['samples']:,} samples) that"

@@ -6,8 +6,6 @@ import math
 from statistics import fmean
 from typing import NamedTuple
 
-from scipy.stats import spearmanr
-
 from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.knobs import is_scale, knob_values, varied
 from ablate.report.names import (
@@ -20,20 +18,51 @@ from ablate.report.names import (
     shown,
     text,
 )
-from ablate.report.ranking import ranking
+from ablate.report.paired import common_group
+from ablate.report.ranking import pruned_trials, ranking
 from ablate.results import StudyResults, Trial, Value
 
 FEW = 6
 """A numeric knob with at most so many values is compared value by value."""
 
 
+STEADY = ("kid", "precision", "density")
+"""Metrics whose mean is the same for any number of samples."""
+
+
 class Group(NamedTuple):
     """The trials that share one value of a knob."""
 
     value: Value
-    mean: float | None  # of the first objective, None without a complete trial
-    ranked: list[Trial]
+    mean: float | None  # of the first objective, None without a trial that measured it
+    ranked: list[Trial]  # complete
     diverged: int
+    size: int  # trials that the mean is over
+
+
+def measured(results: StudyResults) -> dict[int, float]:
+    """Trial -> the first objective, of complete and pruned trials alike: at a common number of
+    samples if the record has that, else pruned ones count with what they have if the metric allows.
+
+    Over complete trials alone effects would be confounded: pruning ends poor values.
+    """
+    if (group := common_group(results)) is not None:
+        return {number: fmean(values) for number, values in group.values.items()}
+    metric = results.objectives[0].metric
+    found = {trial.number: trial.metrics[metric] for trial in ranking(results)}
+    pruned = pruned_trials(results) if metric in STEADY else []
+    return found | {trial.number: value.value for trial, value in pruned}
+
+
+def over(results: StudyResults) -> str:
+    """Which trials effects are over, in words."""
+    pruned, found = pruned_trials(results), measured(results)
+    if not any(trial.number in found for trial, _ in pruned):
+        return "the complete trials"
+    if common_group(results) is None:
+        return f"all {len(found)} trials, pruned ones with the samples that they had"
+    samples = results.comparisons["common"]["samples"]
+    return f"all {len(found)} trials, complete and pruned, on the same {samples:,} samples"
 
 
 def by_value(results: StudyResults, knob: str) -> list[Group]:
@@ -42,16 +71,17 @@ def by_value(results: StudyResults, knob: str) -> list[Group]:
     if is_scale(values) and len(values) > FEW:
         return []
     sign = results.objectives[0].sign
-    groups = [_group(results, knob, value) for value in values]
+    found = measured(results)
+    groups = [_group(results, knob, value, found) for value in values]
     return sorted(groups, key=lambda g: math.inf if g.mean is None else sign * g.mean)
 
 
-def _group(results: StudyResults, knob: str, value: Value) -> Group:
-    metric = results.objectives[0].metric
+def _group(results: StudyResults, knob: str, value: Value, found: dict[int, float]) -> Group:
+    having = [t for t in results.trials if t.params.get(knob) == value]
     ranked = [t for t in ranking(results) if t.params.get(knob) == value]
-    lost = [t for t in results.trials if t.params.get(knob) == value and t.state == "diverged"]
-    mean = fmean(t.metrics[metric] for t in ranked) if ranked else None
-    return Group(value, mean, ranked, len(lost))
+    known = [found[t.number] for t in having if t.number in found]
+    lost = sum(trial.state == "diverged" for trial in having)
+    return Group(value, fmean(known) if known else None, ranked, lost, len(known))
 
 
 def effects(results: StudyResults) -> Table:
@@ -62,7 +92,7 @@ def effects(results: StudyResults) -> Table:
     header += [words("worst", "worst value"), numbers("worst_trials", "trials")]
     header += [numbers("worst_mean", f"mean {name}"), numbers("spearman", "Spearman ρ")]
     caption = (
-        f"Effect of each knob on {name}, over the complete trials, the other knobs as they came. "
+        f"Effect of each knob on {name}, over {over(results)}, the other knobs as they came. "
         f"ρ > 0: {name} grows with the knob. A search does not vary its knobs independently: "
         f"read this with the figures."
     )
@@ -70,17 +100,17 @@ def effects(results: StudyResults) -> Table:
 
 
 def _effect(results: StudyResults, knob: str) -> Row:
-    metric = results.objectives[0].metric
-    having = [t for t in ranking(results) if knob in t.params]
-    groups = [group for group in by_value(results, knob) if group.ranked]
+    found = measured(results)
+    having = [t for t in results.trials if knob in t.params and t.number in found]
+    groups = [group for group in by_value(results, knob) if group.size]
     ends: Row = (None,) * 6
     if len(groups) > 1:
         first, last = groups[0], groups[-1]
-        ends = (shown(results, first.value), len(first.ranked), _mean(first))
-        ends += (shown(results, last.value), len(last.ranked), _mean(last))
+        ends = (shown(results, first.value), first.size, _mean(first))
+        ends += (shown(results, last.value), last.size, _mean(last))
     rho = None
     if is_scale(knob_values(results.trials, knob)):
-        rho = spearman([(float(t.params[knob]), t.metrics[metric]) for t in having])
+        rho = spearman([(float(t.params[knob]), found[t.number]) for t in having])
     return (knob_name(knob), len(having), _span(results, knob), *ends, rho and round(rho, 2))
 
 
@@ -108,35 +138,49 @@ def value_means(results: StudyResults) -> Table:
     rows: list[Row] = []
     for knob in varied(results):
         for g in by_value(results, knob):
-            head = (knob_name(knob), shown(results, g.value), len(g.ranked), g.diverged)
+            head = (knob_name(knob), shown(results, g.value), g.size, g.diverged)
             rows.append((*head, _mean(g), _best(g, metric)))
     caption = (
-        f"{name} at each value, the best of a knob first. Trials that diverged are in no mean: "
-        f"a value that loses many looks better than it is."
+        f"{name} at each value, the best of a knob first, over {over(results)}. Trials that"
+        " diverged are in no mean: a value that loses many looks better than it is."
     )
     return Table("values", caption, header, rows, grouped=True)
 
 
 def importance(results: StudyResults) -> Table:
     """Each knob's share of what moves each objective, by Optuna's evaluators."""
-    header, columns = [words("knob")], []
+    header, columns = [words("knob")], list[dict[str, Item]]()
     for metric, methods in results.importance.items():
         for method, shares in methods.items():
+            if method in BESIDE_FANOVA:
+                continue
             label = f"{metric_name(results, metric)}, {method}"
             header.append(numbers(f"{metric}_{method}", label))
-            columns.append(shares)
+            columns.append(_with_errors(methods, method, shares))
     knobs = in_order({knob for shares in columns for knob in shares})
-    rows: list[Row] = [
-        (knob_name(knob), *(round(s[knob], 3) if knob in s else None for s in columns))
-        for knob in knobs
-    ]
+    rows: list[Row] = [(knob_name(knob), *(s.get(knob) for s in columns)) for knob in knobs]
     caption = (
         "Importance of the knobs that can be separated: the share of an objective's variation "
         "that each explains (fANOVA, where all trials have the same knobs), or of what separates "
-        "the best tenth, or the best five, from the rest (PED-ANOVA). Pruned trials count with "
-        "their last value."
+        "the best tenth, or the best five, from the rest (PED-ANOVA). Errors are the spread over "
+        "the trees of fANOVA's forest. Pruned trials count with their last value."
     )
     return Table("importance", caption, header, rows)
+
+
+MAIN, PAIRS, OF_TREES = "fANOVA variance", "fANOVA pairs", " error"
+BESIDE_FANOVA = (MAIN, MAIN + OF_TREES, PAIRS, PAIRS + OF_TREES)
+"""What the record has of fANOVA beside shares of single knobs that add up to 1."""
+
+
+def _with_errors(
+    methods: dict[str, dict[str, float]], method: str, shares: dict[str, float]
+) -> dict[str, Item]:
+    """fANOVA's shares of the whole variance with their spread over the trees, where known."""
+    if method == "fANOVA" and MAIN in methods:
+        errors = methods[MAIN + OF_TREES]
+        return {knob: Estimate(share, errors[knob]) for knob, share in methods[MAIN].items()}
+    return {knob: round(share, 3) for knob, share in shares.items()}
 
 
 def spearman(pairs: list[tuple[float, float]]) -> float | None:
@@ -146,4 +190,6 @@ def spearman(pairs: list[tuple[float, float]]) -> float | None:
     x, y = zip(*pairs, strict=True)
     if len(set(x)) < 2 or len(set(y)) < 2:
         return None
+    from scipy.stats import spearmanr  # a second to import, and answers need it rarely
+
     return float(spearmanr(x, y).statistic)

@@ -58,7 +58,7 @@ def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
     top = ranking(results)[:count]
     if not top:
         return None
-    knobs = _naming(results, top)
+    knobs = naming(results, top)
     dots = [
         _dot(results, t, float(line), f"{configuration(results, t, knobs)}  #{t.number}".strip())
         for line, t in enumerate(top)
@@ -67,7 +67,7 @@ def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
     return Ladder(scale, dots, *baselines(results, dots, scale.log))
 
 
-def _naming(results: StudyResults, top: list[Trial]) -> list[str]:
+def naming(results: StudyResults, top: list[Trial]) -> list[str]:
     """Knobs that name these configurations: all, if a line has room for them; else those whose
     values are words, and the numbers that distinguish most of them."""
     names = varied(results)

@@ -47,6 +47,7 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
                 role,
                 _caption(results, role, trial) + remark,
                 _fetched(fetch, trial, artifact),
+                trial.number,
             )
             for role, trial in chosen
         ]

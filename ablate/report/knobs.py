@@ -30,6 +30,13 @@ def varied(results: StudyResults) -> list[str]:
     return [knob for knob in several if knob not in implied]
 
 
+def implied(results: StudyResults) -> list[str]:
+    """The knobs that took several values, which follow from others: a table of all has them."""
+    knobs = in_order({knob for t in results.trials for knob in t.params})
+    several = [knob for knob in knobs if len(knob_values(results.trials, knob)) > 1]
+    return [knob for knob in several if knob not in varied(results)]
+
+
 def distinguishing(results: StudyResults) -> list[str]:
     """The knobs that name a trial: the varied ones, and those whose only value some trials have
     and others, else alike, do not."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ablate.report.blocks import Row, Table, words
+import json
+
+from ablate.report.blocks import Details, Paragraph, Row, Table, words
+from ablate.report.first_screen import command
 from ablate.report.names import arrow, metric_name
-from ablate.results import StudyResults, Value
+from ablate.results import ERROR, StudyResults, Value
 
 
 def protocols(results: StudyResults) -> Table:
@@ -27,6 +30,38 @@ def protocols(results: StudyResults) -> Table:
     ]
     caption = "Numbers measured in different ways are never put in one ranking."
     return Table("protocols", caption, header, rows)
+
+
+def intervals(results: StudyResults) -> Paragraph:
+    """Which variation the intervals hold, how they were computed, and what they leave out."""
+    cells = [cell.metrics for trial in results.trials for cell in trial.cells]
+    by_image = any(name.endswith(ERROR) for metrics in cells for name in metrics)
+    how = (
+        "by the influence of every image on a metric, the reference images taken as fixed"
+        if by_image
+        else "by Student's law over the seeds"
+    )
+    if results.comparisons:
+        how += "; differences are paired, because trials share the noise of a seed"
+    left_out = "" if "training" in results.variation else "; one network was trained, so that they"
+    left_out += " do not hold what another training would give" if left_out else ""
+    return Paragraph(
+        f"Intervals have 95 % and hold the variation of {results.variation}, {how}{left_out}."
+        f" Tables and figures are made from the record alone, by the second of these commands:"
+        f" {command(results)}."
+    )
+
+
+def study_file(results: StudyResults) -> Details:
+    """The study as it was run: every key with its value, as JSON."""
+    header = [words("key"), words("value")]
+    rows: list[Row] = [
+        (key, json.dumps(value, ensure_ascii=False))
+        for key, value in results.spec.items()
+        if value not in (None, [], {}, "")
+    ]
+    caption = "The resolved study. ablate show prints it."
+    return Details("The study as it was run", Table("study", caption, header, rows))
 
 
 def provenance(results: StudyResults) -> Table:

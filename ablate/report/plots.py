@@ -1,65 +1,32 @@
-"""Figure data -> Matplotlib figures -> SVG and PNG. The only module that plots."""
+"""Figure data -> Matplotlib figures, each in the width of `look.width`."""
 
 from __future__ import annotations
 
-import io
 import math
 from typing import Any
 
-import matplotlib
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
+from ablate.report.look import (
+    ABREAST,
+    ACCENT,
+    COLOURS,
+    CROWD,
+    DASHED,
+    INK,
+    LINE,
+    MARKERS,
+    QUIET,
+    SMALL,
+    is_narrow,
+    width,
+)
 from ablate.report.names import number
-from ablate.report.shapes import Axis, Dot, Drawn, Ladder, Panel, Panels, Scatter, Shape
-
-INK, QUIET, ACCENT = "#22313f", "#8795a1", "#c8501e"
-COLOURS: list[str] = seaborn.color_palette("colorblind").as_hex()
-MARKERS = "osD"  # with ten colours thirty labels differ, also in grey
-WIDTH = 7.6  # inches
-CROWD = 60  # dots; more are drawn small and see-through
-ABREAST = 5  # names of colours in a line, at most
-SMALL: dict[str, Any] = {"fontsize": 7.5, "color": "#5f6f7c"}
-DASHED: dict[str, Any] = {"color": QUIET, "linewidth": 1, "linestyle": (0, (4, 2)), "zorder": 1}
-
-STYLE: Any = {
-    **seaborn.axes_style("ticks"),
-    **seaborn.plotting_context("paper"),
-    "font.family": "DejaVu Sans",  # ships with Matplotlib: the same everywhere
-    "font.size": 8.5,
-    "axes.labelsize": 8.5,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.grid": True,
-    "grid.color": "#e8ecef",
-    "figure.facecolor": "white",
-    "svg.hashsalt": "ablate",  # with no date below: the same results give the same bytes
-    "svg.fonttype": "path",
-}
-
-
-def drawn(data: Shape) -> Drawn:
-    """The figure as SVG and PNG; the same data give the same bytes."""
-    if isinstance(data, Drawn):
-        return data
-    with matplotlib.rc_context(STYLE):
-        figure = draw(data)
-        svg = _saved(figure, "svg", {"Date": None, "Creator": None})
-        return Drawn(svg, _saved(figure, "png", {"Software": None}))
-
-
-def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format=kind, dpi=200, metadata=metadata)
-    return out.getvalue()
+from ablate.report.shapes import Axis, Dot, Ladder, Panel, Panels, Scatter
 
 
 def draw(data: Ladder | Panels | Scatter) -> Figure:
@@ -71,12 +38,13 @@ def draw(data: Ladder | Panels | Scatter) -> Figure:
 
 def draw_ladder(data: Ladder) -> Figure:
     """The first on top, intervals across, baselines as lines from top to bottom."""
-    figure = Figure(figsize=(WIDTH, 1.2 + 0.27 * len(data.dots)), layout="constrained")
+    tall = 0.42 if is_narrow() else 0.27
+    figure = Figure(figsize=(width(), 1.2 + tall * len(data.dots)), layout="constrained")
     ax = figure.subplots()
     _points(ax, data.dots, lines := [dot.x for dot in data.dots], across=True)
     if data.joined:
         ax.plot([dot.y.value for dot in data.dots], lines, color=QUIET, linewidth=1, zorder=1)
-    ax.set_yticks(lines, [dot.label for dot in data.dots])
+    _name_lines(ax, data.dots, lines)
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
     beyond = "; ".join(line.text for line in data.far)
     _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
@@ -88,13 +56,21 @@ def draw_ladder(data: Ladder) -> Figure:
     return figure
 
 
+def _name_lines(ax: Axes, dots: list[Dot], lines: list[float]) -> None:
+    """The dots' labels at the left; above each line where a figure is narrow."""
+    ax.set_yticks(lines, [""] * len(lines) if is_narrow() else [dot.label for dot in dots])
+    for dot, line in zip(dots, lines, strict=True) if is_narrow() else ():
+        place: Any = ("axes fraction", "data")
+        ax.annotate(dot.label, (0, line), (0, 5), place, "offset points", **LINE)
+
+
 def draw_panels(data: Panels) -> Figure:
     """Small multiples on one objective's scale: kinds in two columns, numbers in three."""
     kinds = bool(data.panels[0].kinds)
-    columns = min(2 if kinds else 3, len(data.panels))
+    columns = min((2 if kinds else 3) - is_narrow(), len(data.panels))
     rows = math.ceil(len(data.panels) / columns)
     tall = 0.8 + 0.32 * max(len(panel.kinds) for panel in data.panels) if kinds else 2.2
-    wide = WIDTH if columns > 1 else 0.62 * WIDTH
+    wide = width() if columns > 1 or is_narrow() else 0.62 * width()
     layout = ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.06)
     figure = Figure(figsize=(wide, tall * rows), layout=layout)
     share: dict[str, Any] = {"sharex": kinds, "sharey": not kinds}
@@ -137,7 +113,7 @@ def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None
 
 def draw_scatter(data: Scatter) -> Figure:
     """Trials coloured by their label, named above; the front joined and numbered."""
-    figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
+    figure = Figure(figsize=(width(), 3.6), layout="constrained")
     ax = figure.subplots()
     labels = sorted({dot.label for dot in data.dots})
     for i, label in enumerate(labels):
@@ -152,7 +128,7 @@ def draw_scatter(data: Scatter) -> Figure:
         ax.axhline(line.value, **DASHED)
         _note(ax, line.text, (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
     if any(labels):
-        lines = -(-len(labels) // ABREAST)
+        lines = -(-len(labels) // (2 if is_narrow() else ABREAST))
         ax.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1),
@@ -202,9 +178,16 @@ def _points(
         others = [place for _, place in chosen]
         style = {"fmt": marker} | _dot_style(*kind, len(dots) > CROWD, colour)
         if across:
-            ax.errorbar(values, others, xerr=halves, **style)
+            bars = ax.errorbar(values, others, xerr=halves, **style)
         else:
-            ax.errorbar(others, values, yerr=halves, **style)
+            bars = ax.errorbar(others, values, yerr=halves, **style)
+        bars[0].set_gid(_identity(ax, [dot.trial for dot, _ in chosen]))
+
+
+def _identity(ax: Axes, trials: list[int]) -> str:
+    """An id for the dots of these trials, by which the page finds them: trials0.2-5-7."""
+    figure: Any = ax.figure
+    return f"trials{figure.axes.index(ax)}.{len(ax.lines)}-{'-'.join(map(str, trials))}"
 
 
 def _kind(dot: Dot) -> tuple[bool, bool, bool]:
@@ -214,8 +197,7 @@ def _kind(dot: Dot) -> tuple[bool, bool, bool]:
 def _dot_style(
     best: bool, leaks: bool, pruned: bool, crowded: bool, colour: str | None
 ) -> dict[str, Any]:
-    """Ringed if it is the best, hollow if it leaks data, a cross if it was pruned, small and
-    see-through in a crowd."""
+    """Ringed if it is the best, hollow if it leaks data, a cross if pruned, small in a crowd."""
     style: dict[str, Any] = {"color": colour or COLOURS[0], "zorder": 3}
     style |= {"markersize": 4.5, "elinewidth": 1.1}
     if crowded and not best:

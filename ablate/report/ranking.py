@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from functools import wraps
 
 from ablate.report.names import Estimate
 from ablate.results import StudyResults, Trial
@@ -12,6 +14,23 @@ OF_A_RUNG = re.compile(r"(.+)_n(\d+)$")
 """Metrics that a trial of a record before 0.3 had at a rung: (metric, samples)."""
 
 
+def of_one_study(
+    function: Callable[[StudyResults], list[Trial]],
+) -> Callable[[StudyResults], list[Trial]]:
+    """The function, which remembers its answer for the results that it was last asked about: a
+    report asks for its ranking at every dot of its figures."""
+    last: list[tuple[StudyResults, list[Trial]]] = []
+
+    @wraps(function)
+    def remembering(results: StudyResults) -> list[Trial]:
+        if not last or last[0][0] is not results:
+            last[:] = [(results, function(results))]
+        return list(last[0][1])
+
+    return remembering
+
+
+@of_one_study
 def ranking(results: StudyResults) -> list[Trial]:
     """Complete trials with a finite first objective, best first. The one place that ranks."""
     metric = results.objectives[0].metric
@@ -19,6 +38,7 @@ def ranking(results: StudyResults) -> list[Trial]:
     return results._replace(trials=finite).ranked()
 
 
+@of_one_study
 def contenders(results: StudyResults) -> list[Trial]:
     """The ranking without the trials that start from training images, if that leaves any."""
     ranked = ranking(results)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ablate.core.errors import UserError
-from ablate.report import formats, plots
-from ablate.report.blocks import figures_in, pictures_in, tables_in
+from ablate.report import drawing, formats, latex
+from ablate.report.blocks import Details, figures_in, pictures_in, tables_in
+from ablate.report.front import write_front
 from ablate.report.gallery import Fetch
-from ablate.report.page import pages
-from ablate.report.sections import Context, built
+from ablate.report.page import opening, pages
+from ablate.report.places import SUMMARY, settled
+from ablate.report.sections import Built, Context, built
+from ablate.report.summary import summary
 from ablate.results import StudyResults
 
-PARTS = ("index.html", "report.md", "tables", "figures", ".DS_Store")
+PARTS = ("index.html", "report.md", "tables", "figures", SUMMARY, ".DS_Store")
+
+
+def publish(results: StudyResults, fetch: Fetch, reports: Path) -> Path:
+    """Write a study's report to the folder of its budget, and the front page over all reports."""
+    page = write(results, fetch, settled(reports, results))
+    write_front(reports)
+    return page
 
 
 def write(results: StudyResults, fetch: Fetch, folder: Path) -> Path:
@@ -21,12 +34,23 @@ def write(results: StudyResults, fetch: Fetch, folder: Path) -> Path:
 
     A kill leaves the old report or none, and a hidden folder beside it; never half a report.
     """
+
+    def fill_in(new: Path) -> None:
+        sections = built(results, Context(fetch))  # before drawing, which takes longest
+        pictures = pictures_in(block for section in sections for block in section.blocks)
+        fill(new, opening(results), sections, summary(results, pictures))
+
+    return replaced(folder, fill_in)
+
+
+def replaced(folder: Path, fill_in: Callable[[Path], None]) -> Path:
+    """Replace a report's folder by one that is filled in beside it; returns its index.html."""
     folder = folder.resolve()
     _refuse_strangers(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
         new, old = Path(scratch, "new"), Path(scratch, "old")
-        _fill(new, results, fetch)
+        fill_in(new)
         if folder.exists():
             folder.rename(old)
         new.rename(folder)
@@ -45,23 +69,28 @@ def _refuse_strangers(folder: Path) -> None:
         )
 
 
-def _fill(folder: Path, results: StudyResults, fetch: Fetch) -> None:
-    sections = built(results, Context(fetch))  # before drawing, which takes longest
+def fill(
+    folder: Path, above: Mapping[str, Any], sections: list[Built], summary: Mapping[str, Any]
+) -> None:
+    """Write the pages, tables, figures and the summary of a report to a new folder."""
     blocks = [block for section in sections for block in section.blocks]
     for part in ("tables", "figures"):
         (folder / part).mkdir(parents=True)
     for table in tables_in(blocks):
         _put(folder / "tables" / f"{table.name}.csv", formats.to_csv(table))
-        _put(folder / "tables" / f"{table.name}.tex", formats.to_tex(table))
-    drawn = {figure.name: plots.drawn(figure.data) for figure in figures_in(blocks)}
+    for table in tables_in(block for block in blocks if not isinstance(block, Details)):
+        _put(folder / "tables" / f"{table.name}.tex", latex.to_tex(table, summary["name"]))
+    drawn = {figure.name: drawing.drawn(figure.data) for figure in figures_in(blocks)}
     for name, image in drawn.items():
-        (folder / "figures" / f"{name}.svg").write_bytes(image.svg)
-        (folder / "figures" / f"{name}.png").write_bytes(image.png)
+        for ending, content in (("svg", image.svg), ("png", image.png), ("pdf", image.pdf)):
+            if content:
+                (folder / "figures" / f"{name}.{ending}").write_bytes(content)
     for picture in pictures_in(blocks):
         if picture.png is not None:
             (folder / "figures" / f"{picture.name}.png").write_bytes(picture.png)
-    for name, content in pages(results, sections, drawn).items():
-        _put(folder / name, content)
+    for name, text in pages(above, sections, drawn).items():
+        _put(folder / name, text)
+    _put(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
 
 
 def _put(path: Path, content: str) -> None:

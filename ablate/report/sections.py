@@ -27,9 +27,11 @@ from ablate.report.blocks import (
 )
 from ablate.report.coarse_trials import coarse_trials
 from ablate.report.columns import searched_for_copies
+from ablate.report.evidence import against, beside_the_paper, law, same_noise, search
+from ablate.report.evidence import importance as together
 from ablate.report.gallery import Fetch, pictures
 from ablate.report.knobs import legend
-from ablate.report.measurement import protocols, provenance
+from ablate.report.measurement import intervals, protocols, provenance, study_file
 from ablate.report.names import LEAK, metric_name
 from ablate.report.neighbours import neighbours
 from ablate.report.published import published
@@ -103,7 +105,9 @@ def best(results: StudyResults, context: Context) -> list[Block]:
     blocks += [tables.best(results), legend(results)]
     blocks += _figure(results, "best", figures.ladder(results), what)
     if results.published:
-        blocks.append(published(results))
+        theirs = published(results)
+        apart = beside_the_paper.dataset(results) in beside_the_paper.KNOWN  # below
+        blocks.append(Attachment(theirs) if apart else theirs)
     others = [tables.measures(results)]
     if searched_for_copies(results):
         others.append(neighbours(results))
@@ -128,7 +132,8 @@ def knobs(results: StudyResults, context: Context) -> list[Block]:
     made = [effects.effects(results)]
     if results.importance:
         made.append(effects.importance(results))
-    return [*blocks, *_if_complete(results, [*made, effects.value_means(results)])]
+    blocks += _if_complete(results, [*made, effects.value_means(results)])
+    return [*blocks, *together.blocks(results)]
 
 
 def cost(results: StudyResults, context: Context) -> list[Block]:
@@ -143,8 +148,8 @@ def cost(results: StudyResults, context: Context) -> list[Block]:
 
 
 def looks(results: StudyResults, context: Context) -> list[Block]:
-    """Samples and trajectories of the best and the worst trial."""
-    return [*pictures(results, context.fetch)]
+    """Samples on the same noise, then those and trajectories of the best and the worst trial."""
+    return [*same_noise.pictures(results, context.fetch), *pictures(results, context.fetch)]
 
 
 def unranked(results: StudyResults, context: Context) -> list[Block]:
@@ -155,7 +160,8 @@ def unranked(results: StudyResults, context: Context) -> list[Block]:
 def measurement(results: StudyResults, context: Context) -> list[Block]:
     """What it takes to measure this again."""
     coarse = [coarse_trials(results)] if any(t.too_coarse for t in results.trials) else []
-    return [*coarse, protocols(results), provenance(results)]
+    made: list[Block] = [protocols(results), provenance(results), study_file(results)]
+    return [*coarse, intervals(results), *made]
 
 
 def _figure(
@@ -187,14 +193,18 @@ SECTIONS: Registry[Section] = Registry(
     [
         Section("ladder", "What each step does", lambda results, _: ladder.blocks(results)),
         Section("best", "The best configurations", best),
+        Section("against", "Who beats whom", lambda results, _: against.blocks(results)),
         Section("knobs", "What each knob does", knobs),
+        Section("law", "Annealing and step", lambda results, _: law.blocks(results)),
         Section("cost", "What it costs", cost),
         Section(
             "variance",
             "Where the variance comes from",
             lambda results, _: variance.blocks(results),
         ),
+        Section("search", "What was tried, and at what cost", lambda r, _: search.blocks(r)),
         Section("looks", "What it looks like", looks),
+        Section("paper", "Beside the paper", lambda r, _: beside_the_paper.blocks(r)),
         Section("unranked", "What is not ranked, and why", unranked),
         Section(LAST, "How this was measured", measurement),
     ],

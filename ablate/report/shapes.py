@@ -87,14 +87,37 @@ class Scatter(NamedTuple):
     front: list[tuple[float, float]]
 
 
+class MapDot(NamedTuple):
+    """One trial on the map of annealing and step."""
+
+    trial: int
+    x: float  # 1 - chi; the map's left edge without annealing
+    r: float
+    value: float
+    best: bool = False
+    pruned: bool = False
+
+
+class LawMap(NamedTuple):
+    """The objective over annealing and step, and the step that the law pairs with annealing."""
+
+    label: str  # of the objective
+    dots: list[MapDot]
+    law: list[tuple[float, float]]  # (1 - chi, r)
+    left: float  # where trials without annealing stand: 0 has no place on a logarithmic axis
+    log: bool  # whether colours are logarithmic
+
+
 class Drawn(NamedTuple):
     """A figure as images, already drawn: for shapes that `plots` does not know."""
 
     svg: bytes
     png: bytes
+    pdf: bytes = b""
+    narrow: bytes = b""  # an SVG for phones; without it the wide one is scrolled
 
 
-Shape = Ladder | Panels | Scatter | Drawn
+Shape = Ladder | Panels | Scatter | LawMap | Drawn
 
 
 def is_wide(values: Iterable[float]) -> bool:

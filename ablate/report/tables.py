@@ -13,10 +13,10 @@ from ablate.report.columns import (
     trial_cells,
     with_diversity,
 )
-from ablate.report.knobs import distinguishing, fixed, varied
+from ablate.report.knobs import distinguishing, fixed, implied, varied
 from ablate.report.names import better, metric_label, metric_name
 from ablate.report.ranking import contenders, front, ranking
-from ablate.results import StudyResults, Trial
+from ablate.results import StudyResults, Trial, Value
 
 
 def best(results: StudyResults, count: int = 10) -> Table:
@@ -73,7 +73,7 @@ def _ranked_table(
     header += [*knob_columns(results, knobs), *metric_columns(results, columns)]
     ranks = _ranks(results)
     rows: list[Row] = [
-        (ranks[t.number], t.number, *trial_cells(results, t, knobs, columns)) for t in top
+        (ranks[_which(t)], t.number, *trial_cells(results, t, knobs, columns)) for t in top
     ]
     return Table(name, caption, header, rows, baseline_rows(results, columns))
 
@@ -94,13 +94,18 @@ def baselines(results: StudyResults) -> Table:
 
 def trials(results: StudyResults) -> Table:
     """Everything about every trial, by number."""
-    knobs, columns = [*varied(results), *fixed(results)], metrics(results)
+    knobs, columns = [*varied(results), *implied(results), *fixed(results)], metrics(results)
     ranks = _ranks(results)
     header = [numbers("trial"), words("state"), numbers("rank"), numbers("seeds")]
-    header += [*knob_columns(results, knobs), *metric_columns(results, columns), words("reason")]
+    header += [
+        numbers("samples"),
+        *knob_columns(results, knobs),
+        *metric_columns(results, columns),
+        words("reason"),
+    ]
     rows: list[Row] = []
     for t in results.trials:
-        head = (t.number, t.state, ranks.get(t.number), len(t.cells))
+        head = (t.number, t.state, ranks.get(_which(t)), len(t.cells), t.metrics.get("samples"))
         rows.append((*head, *trial_cells(results, t, knobs, columns), t.reason))
     return Table("trials", "Every trial, everything measured.", header, rows)
 
@@ -129,5 +134,10 @@ def _broken(results: StudyResults, trial: Trial) -> str | None:
     return "; ".join(broken) or None
 
 
-def _ranks(results: StudyResults) -> dict[int, int]:
-    return {trial.number: rank for rank, trial in enumerate(ranking(results), 1)}
+def _ranks(results: StudyResults) -> dict[tuple[Value, int], int]:
+    return {_which(trial): rank for rank, trial in enumerate(ranking(results), 1)}
+
+
+def _which(trial: Trial) -> tuple[Value, int]:
+    """A trial's study, where several are joined, and its number: studies count from 0 each."""
+    return trial.params.get("study", ""), trial.number

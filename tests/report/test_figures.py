@@ -71,8 +71,9 @@ def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> No
     assert kinds is not None
     assert sweeps is not None
     (init,) = (panel for panel in kinds.panels if panel.axis.label == "init")
-    assert init.kinds[-1] == "gaussian"  # last, for it has no complete trial
-    assert len(init.means) == len(init.kinds) - 1
+    assert init.kinds[-1] == "gaussian"  # last, for it is worst
+    assert len(init.means) == len(init.kinds)  # effects are over pruned trials, too
+    assert init.means[-1] == 0.5
     last = float(len(init.kinds) - 1)
     assert init.dots[-1] == shapes.Dot(20, "gaussian", last, Estimate(0.5), pruned=True)
     (chi,) = (panel for panel in sweeps.panels if panel.axis.label == "χ")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 from ablate.report import answer, render
 from tests.support.records import empty, no_pictures, study
+
+FIGURES = ("best", "forest", "choices", "sweeps", "law", "cost")
 
 
 class Links(HTMLParser):
@@ -35,15 +38,50 @@ def test_the_page_needs_nothing_but_itself(report: Path) -> None:
     html = (report / "index.html").read_text(encoding="utf-8")
     page = Links(html)
     assert not page.open
-    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert not {"link", "iframe", "object", "base", "form"} & set(page.tags)
+    assert page.tags.count("script") == 1
+    assert "fetch(" not in html
+    assert "XMLHttpRequest" not in html
     assert "http://" not in html
     assert "https://" not in html
     assert "@import" not in html
-    assert "url(" not in html
-    elsewhere = {link for link in page.links if not link.startswith("data:image/")}
-    assert elsewhere == {"tables/trials.csv", "tables/", "figures/"}
-    assert sum(link.startswith("data:image/svg+xml") for link in page.links) == 4
+    assert "url(" not in html.replace("url(#", "")
+    elsewhere = {link for link in page.links if not link.startswith(("data:image/", "#"))}
+    files = {f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "svg", "pdf")}
+    assert elsewhere == {
+        *("tables/trials.csv", "tables/history.csv", "tables/study.csv"),
+        *("tables/", "figures/"),
+        *files,
+    }
+    assert page.tags.count("svg") == 2 * len(FIGURES)  # wide, and narrow for phones
     assert sum(link.startswith("data:image/png") for link in page.links) == 6
+
+
+def test_ids_are_unique_and_every_reference_leads_to_one(report: Path) -> None:
+    """Several figures drawn by the same library stand in one page."""
+    html = (report / "index.html").read_text(encoding="utf-8")
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    wanted = re.findall(r'href="#([^"]+)"', html) + re.findall(r"url\(#([^)]+)\)", html)
+    assert len(wanted) > 100
+    assert set(wanted) <= set(ids)
+
+
+def test_every_dot_names_its_trial(report: Path) -> None:
+    html = (report / "index.html").read_text(encoding="utf-8")
+    for name, least in {"best": 12, "forest": 1, "choices": 11, "sweeps": 11, "cost": 11}.items():
+        start = html.index(f'id="{name}-figure_1"')
+        figure = html[start : html.index("</svg>", start)]
+        trials = {int(found) for found in re.findall(r'<use data-trial="(\d+)"', figure)}
+        assert trials <= set(range(18))
+        assert len(trials) >= least
+
+
+def test_columns_with_one_value_are_marked(report: Path) -> None:
+    html = (report / "index.html").read_text(encoding="utf-8")
+    trials = html[html.index('<figure class="table trials') :]
+    assert '<th class="k" scope="col"><i>σ</i></th>' in trials
+    assert '<th scope="col"><i>χ</i></th>' in trials
 
 
 def test_the_page_says_what_matters(report: Path) -> None:
@@ -65,7 +103,7 @@ def test_the_page_says_what_matters(report: Path) -> None:
 def test_names_from_results_cannot_break_the_page(tmp_path: Path) -> None:
     nasty = empty()._replace(name="<script>x</script>", question="a <b> & 'c'")
     html = render.write(nasty, no_pictures, tmp_path / "r").read_text(encoding="utf-8")
-    assert "script" not in Links(html).tags
+    assert Links(html).tags.count("script") == 1  # the page's own
     assert "a &lt;b&gt; &amp;" in html
 
 

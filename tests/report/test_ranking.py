@@ -27,3 +27,13 @@ def test_the_pareto_front_leaves_oracles_out() -> None:
     results = two_objectives()
     assert [t.number for t in ranking.front(results)] == [13, 7]
     assert column(tables.pareto(results), "rank") == [2, 4]
+
+
+def test_a_remembered_ranking_is_that_of_the_results_asked_about(results: StudyResults) -> None:
+    """Also if a caller changed the list that it got."""
+    fewer = results._replace(trials=results.trials[:5])
+    first = ranking.ranking(results)
+    assert len(ranking.ranking(fewer)) == 5
+    first.clear()
+    assert len(ranking.ranking(results)) == 15
+    assert ranking.contenders(fewer) != ranking.contenders(results)

@@ -44,9 +44,9 @@ def test_a_section_is_one_record(toy_section: sections.Section, tmp_path: Path) 
     assert f"## {toy_section.title}\n" in markdown
     assert "<p>fashion-start &amp; its seeds.</p>" in html
     assert '<tr class="first"><td class="left">drawn</td><td>3</td></tr>' in html
-    assert "<b>Table 6.</b> Seeds of the study." in html  # after the five of our first sections
-    assert "<b>Figure 5.</b> Seeds, drawn elsewhere." in html
-    assert "| drawn | 3 |" in markdown
+    assert "<b>Table 7.</b> Seeds of the study." in html  # after the six of our first sections
+    assert "<b>Figure 7.</b> Seeds, drawn elsewhere." in html
+    assert "| **drawn** | **3** |" in markdown
     assert "![Seeds, drawn elsewhere.](figures/dots.png)" in markdown
     assert "Not shown." not in html + markdown
     assert (tmp_path / "r/tables/seeds.csv").read_text() == "seed_use,count\ndrawn,3\n"
@@ -60,10 +60,14 @@ def test_sections_of_others_come_before_the_last_of_ours(toy_section: sections.S
     assert titles == [
         "What each step does",
         "The best configurations",
+        "Who beats whom",
         "What each knob does",
+        "Annealing and step",
         "What it costs",
         "Where the variance comes from",
+        "What was tried, and at what cost",
         "What it looks like",
+        "Beside the paper",
         "What is not ranked, and why",
         "What the seeds were",
         "How this was measured",

@@ -8,7 +8,7 @@ from ablate.report import knobs, tables
 from ablate.report.names import Estimate
 from ablate.results import Objective, StudyResults
 from tests.report.reading import all_tables, column
-from tests.support.records import HALF
+from tests.support.records import HALF, lost
 
 
 def test_the_best_table_ranks_by_the_first_objective_and_shows_what_varies(
@@ -54,6 +54,23 @@ def test_all_trials_are_shown_in_full(results: StudyResults) -> None:
     assert column(table, "rank")[15:] == [None] * 3
     assert column(table, "seeds")[:1] == [3]
     assert column(table, "sigma") == [0.8] * 18
+
+
+def test_all_trials_have_delta_beside_r_and_what_pruned_ones_measured(
+    results: StudyResults,
+) -> None:
+    """delta follows from r, so that the other tables leave it out; files should join."""
+    settings = {**results.trials[0].params, "r": 0.9}
+    pruned = lost(18, "pruned", settings, "worse")._replace(metrics={"kid": 0.5, "samples": 64.0})
+    trials = [
+        t._replace(params={**t.params, "delta": t.params.get("r", 1.0)})
+        for t in [*results.trials, pruned]
+    ]
+    table = tables.trials(results._replace(trials=trials))
+    assert column(table, "delta")[:2] == [0.57, 0.66]
+    assert "delta" not in [c.key for c in tables.best(results._replace(trials=trials)).header]
+    last = dict(zip([c.key for c in table.header], table.rows[-1], strict=True))
+    assert (last["state"], last["r"], last["kid"]) == ("pruned", 0.9, Estimate(0.5))
 
 
 def test_troubles_are_named_with_their_reason_and_running_trials_are_none(

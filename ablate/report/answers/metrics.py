@@ -1,0 +1,86 @@
+"""`answers = "precision vs recall over chi"`: what a knob buys by one metric, at what cost.
+
+Every value is compared with the one at which the knob does nothing.
+"""
+
+from __future__ import annotations
+
+from ablate.core.asked import Asked
+from ablate.report.answers.wording import (
+    UNKNOWN,
+    at,
+    best_at,
+    first_metric,
+    gap,
+    on_average,
+    sign_of,
+    signed,
+    value_of,
+)
+from ablate.report.names import knob_name, metric_name
+from ablate.report.paired import Difference
+from ablate.results import StudyResults, Trial, Value
+
+OFF = {"chi": 1.0, "guidance": 1.0, "score_scale": 1.0, "n": 0}
+"""The value at which a knob does nothing; of others the lowest is what is compared with."""
+
+
+def sentences(results: StudyResults, wanted: Asked) -> list[str]:
+    """Each value against the one that does nothing, by both metrics and by the objective."""
+    (knob,) = wanted.knobs
+    best = best_at(results, knob)
+    if len(best) < 2:
+        return [f"There are no two values of {knob_name(knob)} to contrast."]
+    off = OFF.get(knob) if OFF.get(knob) in best else min(best, key=str)
+    assert off is not None
+    names = list(dict.fromkeys([first_metric(results), *wanted.metrics]))
+    opening = f"At its best setting of the other knobs, {at(knob, off)} has "
+    opening += ", ".join(value_of(results, best[off], name) for name in names)
+    others = [value for value in best if value != off]
+    return [
+        f"{opening}.",
+        *(_against(results, knob, value, off, best, names) for value in others),
+        *(each for value in others for each in _average(results, knob, value, off, names)),
+    ]
+
+
+def _against(
+    results: StudyResults,
+    knob: str,
+    value: Value,
+    off: Value,
+    best: dict[Value, Trial],
+    names: list[str],
+) -> str:
+    found = {name: gap(results, best[value], best[off], name) for name in names}
+    return f"{at(knob, value)} against it: {'; '.join(_said(results, found))}."
+
+
+def _average(
+    results: StudyResults, knob: str, value: Value, off: Value, names: list[str]
+) -> list[str]:
+    """The same over all settings that both values share."""
+    averages = {name: on_average(results, knob, value, off, name) for name in names}
+    counts = {each[0] for each in averages.values() if each is not None}
+    if not counts or max(counts) < 2:
+        return []
+    found = {name: None if each is None else each[1] for name, each in averages.items()}
+    shared = f"Over the {max(counts)} settings that {at(knob, value)} and {at(knob, off)} share"
+    return [f"{shared}, on average: {'; '.join(_said(results, found))}."]
+
+
+def _said(results: StudyResults, found: dict[str, Difference | None]) -> list[str]:
+    """KID better by …; no difference of recall shows (…)."""
+    parts: list[str] = []
+    for metric, each in found.items():
+        name = metric_name(results, metric)
+        if each is None:
+            parts.append(f"{name} was not measured in pairs")
+        elif each.half is None:
+            parts.append(f"{name} {signed(each)} ({UNKNOWN})")
+        elif each.clear:
+            which = "better" if sign_of(results, metric) * each.value < 0 else "worse"
+            parts.append(f"{name} is {which} ({signed(each)})")
+        else:
+            parts.append(f"no difference of {name} shows ({signed(each)})")
+    return parts

@@ -1,0 +1,40 @@
+"""Figure data -> images: SVG, PNG and PDF for files, a wide and a narrow SVG for the page."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from ablate.report.law_plot import draw_law
+from ablate.report.look import NARROW, STYLE, WIDTH
+from ablate.report.plots import draw
+from ablate.report.shapes import Drawn, Ladder, LawMap, Panels, Scatter, Shape
+
+
+def drawn(data: Shape) -> Drawn:
+    """The figure as SVG, PNG and PDF, and as a narrow SVG; the same data give the same bytes."""
+    if isinstance(data, Drawn):
+        return data
+    with matplotlib.rc_context(STYLE):
+        figure = _figure(data)
+        svg = _saved(figure, "svg", {"Date": None, "Creator": None})
+        figure.set_layout_engine("none")  # it is laid out: once is enough
+        png = _saved(figure, "png", {"Software": None})
+        pdf = _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+    with matplotlib.rc_context(STYLE | {"figure.figsize": (NARROW, 3.2)}):
+        figure = _figure(data)
+        slim = figure.get_figwidth() < WIDTH  # else its shape has one width only
+        narrow = _saved(figure, "svg", {"Date": None, "Creator": None}) if slim else b""
+    return Drawn(svg, png, pdf, narrow)
+
+
+def _figure(data: Ladder | Panels | Scatter | LawMap) -> Figure:
+    return draw_law(data) if isinstance(data, LawMap) else draw(data)
+
+
+def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=200, metadata=metadata)
+    return out.getvalue()

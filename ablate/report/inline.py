@@ -1,0 +1,62 @@
+"""SVG files -> SVG inside a page: ids of its own, the page's colours, dots that can be hit."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from ablate.report.look import THEME
+
+ROOT = re.compile(r"<svg\b[^>]*>")
+VIEW = re.compile(r'viewBox="\S+ \S+ (\S+) [^"]*"')
+UNUSED = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>"
+    r'|<style type="text/css">\*\{stroke-linejoin: round; stroke-linecap: butt\}</style>',
+    re.DOTALL,
+)
+FOREIGN = re.compile(r"<(script|foreignObject|style)\b|\son\w+=", re.IGNORECASE)
+IDS = re.compile(r'\bid="|(?:xlink:)?href="#|url\(#')
+COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+DOTS = re.compile(r'<g id="[^"]*?trials\d+\.\d+-([\d-]+)">(.*?)</g>', re.DOTALL)
+BETWEEN = re.compile(r">\s+<")
+
+
+def inlined(svg: bytes, name: str, label: str, whole: float) -> str | None:
+    """The SVG as part of an HTML page; None for one that only an <img> should show.
+
+    name: prefix of its ids, which a page must not hold twice. label: for those who cannot see it.
+    whole: inches that fill the column; a smaller figure fills a part of it, with letters as large.
+    Dots that were drawn with an id like `trials0.2-5-7` get `data-trial`, one after the other.
+    """
+    text = UNUSED.sub("", svg.decode())
+    root = ROOT.search(text)
+    view = VIEW.search(root[0]) if root else None
+    if root is None or view is None or FOREIGN.search(text):
+        return None
+    inside = IDS.sub(lambda found: _prefixed(found[0], name), text[root.end() :])
+    inside = DOTS.sub(_named, inside)
+    inside = COLOUR.sub(_themed, inside)
+    share = float(view[1]) / (72 * whole)
+    size = f' style="max-width:{100 * share:.3g}%"' if share < 0.95 else ""
+    start = f'<svg {view[0]}{size} role="img" aria-label="{escape(label)}">'
+    return start + BETWEEN.sub("><", inside).strip()
+
+
+def _prefixed(opening: str, name: str) -> str:
+    """An id, or a reference to one; HTML needs no xlink."""
+    return f"{opening.removeprefix('xlink:')}{name}-"
+
+
+def _themed(found: re.Match[str]) -> str:
+    variable = THEME.get(found[0])
+    return f"var(--{variable},{found[0]})" if variable else found[0]
+
+
+def _named(found: re.Match[str]) -> str:
+    """The group with each dot's trial; as it is if a dot was not drawn, as one off the figure."""
+    trials = found[1].split("-")
+    head, *dots = found[0].split("<use ")
+    if len(dots) != len(trials):
+        return found[0]
+    pairs = zip(trials, dots, strict=True)
+    return head + "".join(f'<use data-trial="{trial}" {dot}' for trial, dot in pairs)

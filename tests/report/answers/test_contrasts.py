@@ -1,0 +1,104 @@
+"""The first sentences of a report, one test a kind of contrast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ablate.core.asked import FORMS
+from ablate.report.answers.contrast import KINDS, contrast
+from ablate.results import StudyResults
+from tests.support.records import empty, study
+
+
+def asking(answers: str, seeds: int = 3, **spec: Any) -> StudyResults:
+    return study(seeds)._replace(spec={"answers": answers, **spec})
+
+
+def said(answers: str, seeds: int = 3, **spec: Any) -> str:
+    return " ".join(contrast(asking(answers, seeds, **spec)))
+
+
+def test_every_form_has_its_file() -> None:
+    assert set(KINDS) == set(FORMS)
+
+
+def test_a_study_that_declares_nothing_gets_no_contrast() -> None:
+    assert contrast(study()) == []
+    assert contrast(empty()._replace(spec={"answers": "init"})) == []
+
+
+def test_a_knob_names_the_best_value_and_by_how_much() -> None:
+    """class-gaussian is best at 0.0119; the oracle at 0.0094 is none of the values."""
+    text = said("init")
+    assert text.startswith("class-gaussian has the best KID 0.01190 ± 0.00099")
+    assert "better than class-average by 0.01260 ± 0.00025 and lognormal by 0.1071 ± 0.0031" in text
+    assert "forward-data" not in text
+
+
+def test_settings_that_values_share_are_averaged() -> None:
+    """Trials 1 and 2 differ by the start and r, 3 and 12, 10 and 13 by the start alone."""
+    mean = ((0.119 - 0.0122) + (0.128 - 0.0119)) / 2
+    assert f"lognormal less class-gaussian is {mean:.4f}" in said("init")
+
+
+def test_one_seed_claims_nothing() -> None:
+    for line in ("init", "L vs r", "kid vs fid over chi", "kid per nfe"):
+        text = said(line, seeds=1)
+        assert "not known" in text, line
+        assert not any(word in text for word in ("better than", " worse", "moves", "pays")), line
+
+
+def test_by_another_knob() -> None:
+    text = said("sampler by init")
+    assert "depends on the init: pf-heun with class-gaussian, adls-consistent" in text
+    assert "no difference shows from adls-consistent (0.0003 ± 0.0017)" in text
+
+
+def test_two_knobs_are_compared_by_what_they_move() -> None:
+    text = said("L vs r")
+    assert "r moves KID by 0.0323 ± 0.0024" in text
+    assert "L moves KID by 0.01500 ± 0.00025" in text
+
+
+def test_two_metrics_over_a_knob_are_against_the_value_that_does_nothing() -> None:
+    """No trial has chi = 1, so the lowest takes its place."""
+    text = said("kid vs fid over chi")
+    assert text.startswith("At its best setting of the other knobs, χ = 0.995 has KID 0.0122")
+    assert "χ = 0.9995 against it: KID is worse (+0.0123 ± 0.0019); FID is worse" in text
+    assert "χ = 0.999 against it: no difference of KID shows (+0.0008 ± 0.0019)" in text
+
+
+def test_what_cost_is_enough() -> None:
+    text = said("kid per nfe")
+    assert "17 NFE: KID 0.01260 ± 0.00075 (pf-heun); 37 NFE: KID 0.01190 ± 0.00099" in text
+    assert "Every step up to 37 NFE pays" in text
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (0, "is better than the paper's setting by 0.0191 ± 0.0017"),
+        (3, "No difference shows between the best found, trial 13"),
+        (13, "Nothing that was tried is better than the paper's setting"),
+        (17, "The paper's setting has no result yet"),
+    ],
+)
+def test_the_best_against_a_name(place: int, words: str) -> None:
+    assert words in said(
+        "best vs the paper's setting", confirm={"named": {"the paper's setting": place}}
+    )
+
+
+def test_published_rows_are_compared_by_their_order_alone() -> None:
+    rows = [
+        {"knobs": {"sampler": "adls", "init": "class-average"}, "metrics": {"kid": 0.5}},
+        {"knobs": {"sampler": "asams", "init": "class-average"}, "metrics": {"kid": 0.1}},
+        {"knobs": {"sampler": "adls", "init": "lognormal"}, "metrics": {"kid": 0.9}},
+    ]
+    text = said("published", published=rows)
+    assert "By our KID the best row is adls, class-average" in text
+    assert "the paper has its best KID in asams, class-average" in text
+    assert "do not compare" in text
+    assert "rank correlation of the 3 rows, theirs against ours, is 0.50" in text
