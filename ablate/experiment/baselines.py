@@ -18,13 +18,13 @@ from ablate.samplers.noise import start_numbers
 def baselines(setup: Setup) -> dict[str, dict[str, float]]:
     """Baseline -> metrics, measured as the trials are.
 
-    Real held-out images are the best possible value; they are missing if the extractor's features
-    of them are. Gaussians fitted to each class are what a sampler reaches without any network.
+    Real images of the other split are the best possible value; they are missing if neither their
+    features nor the images are here. Gaussians fitted to each class are what a sampler reaches
+    without any network.
     """
     study, measured = setup.study, {}
     other = "test" if study.reference == "train" else "train"
-    if SPLITS[other] in setup.real.splits:
-        sets = disjoint_sets(setup.real.splits[SPLITS[other]], study.samples, study.seeds)
+    if sets := _real_sets(setup, SPLITS[other]):
         name = {"test": "held-out images", "train": "training images"}[other]
         name += _fewer(sets, study.samples, len(study.seeds))
         measured[name] = _with_intervals([setup.measure(each) for each in sets])
@@ -32,8 +32,20 @@ def baselines(setup: Setup) -> dict[str, dict[str, float]]:
     return measured | {"class-gaussian without network": _with_intervals(fitted)}
 
 
+def _real_sets(setup: Setup, split: str) -> list[torch.Tensor]:
+    """Features of real images, a set a seed; of these images alone if the rest is not cached."""
+    of_images, dataset = setup.real.splits.get(split), setup.neighbourhood.dataset
+    if of_images is not None:
+        return disjoint_sets(of_images, setup.study.samples, setup.study.seeds)
+    if dataset is None:
+        return []
+    images = getattr(dataset, split).pixels
+    sets = disjoint_sets(images, setup.study.samples, setup.study.seeds)
+    return [extract(setup.extractor, pixels) for pixels in sets]
+
+
 def disjoint_sets(images: torch.Tensor, samples: int, seeds: Sequence[int]) -> list[torch.Tensor]:
-    """Up to one set a seed of `samples` rows of images, [M, f], no row in two of them.
+    """Up to one set a seed of `samples` rows of images, [M, …], no row in two of them.
 
     Sets that share images differ less than independent ones, and the interval over them would be
     too small. So there are fewer sets where there are fewer images, each of as many images as a

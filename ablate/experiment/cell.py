@@ -78,7 +78,7 @@ def run_cell(
     }
     neighbours = {}
     if state == "complete":
-        neighbours = setup.neighbourhood.find(drawing.pixels, features)
+        neighbours = setup.find_copies(drawing.pixels, features)
         metrics |= setup.measure(features) | _of_copies(neighbours)
     return CellResult(metrics, rungs, drawing, features.half(), neighbours, state, reason)
 

@@ -79,7 +79,8 @@ def probe(setup: Setup, seconds: float = PROBE) -> Speed:
     call()
     _measure(setup, features[:16])  # what all cells share is computed once and not timed
     image = _time(lambda: extract(setup.extractor, pixels), seconds / 4) / BATCH
-    mirrored = setup.study.samples * image if setup.neighbourhood.mirrored else 0.0
+    again = setup.neighbourhood.mirrored and setup.searches_own_features
+    mirrored = setup.study.samples * image if again else 0.0
     return Speed(
         batch=_time(call, seconds),
         image=image,
@@ -90,7 +91,7 @@ def probe(setup: Setup, seconds: float = PROBE) -> Speed:
 def _measure(setup: Setup, features: torch.Tensor) -> None:
     setup.measure(features)
     pixels = torch.zeros(len(features), *setup.bundle.card.shape, dtype=torch.uint8)
-    setup.neighbourhood.find(pixels, features, features)
+    setup.find_copies(pixels, features, features)
 
 
 def _time(work: Callable[[], object], seconds: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -27,9 +26,10 @@ from ablate.experiment.real_features import (
     no_bar,
 )
 from ablate.generate.source import make_source
+from ablate.metrics.copies import Copies
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor
-from ablate.metrics.image_codes import ImageCodes, find_codes
+from ablate.metrics.image_codes import find_codes
 from ablate.metrics.protocol import Protocol
 from ablate.metrics.reference import Reference, make_reference, measure
 from ablate.metrics.registry import check_counts, measured_in_studies
@@ -87,6 +87,19 @@ class Setup(NamedTuple):
         return {name: each.value for name, each in found.items()} | errors
 
     @property
+    def searches_own_features(self) -> bool:
+        """Whether copies are searched in the features that the study measures by."""
+        return self.extractor.hash == self.neighbourhood.extractor.hash
+
+    def find_copies(
+        self, pixels: torch.Tensor, features: torch.Tensor, mirrored: torch.Tensor | None = None
+    ) -> dict[str, Copies]:
+        """Search for the neighbours of samples; features are theirs by the study's extractor."""
+        if self.searches_own_features:
+            return self.neighbourhood.find(pixels, features, mirrored)
+        return self.neighbourhood.find(pixels)
+
+    @property
     def key(self) -> str:
         """The name of the study in the databases."""
         return f"{self.study.name}/{self.study.budget}/{self.identity}"
@@ -130,10 +143,8 @@ def prepare(
     guides = check_corners(study, bundle, training, source, workspace)
     dataset = _training_images(card)
     around = Surroundings(path, card, dataset, workspace, device, bar, compute)
-    if study.extractor == "inception":
-        real = by_inception(around, [study.reference])
-    else:
-        real = by_small_classifier(bundle, workspace)
+    small = by_small_classifier(bundle, workspace)
+    real = by_inception(around, study.reference) if study.extractor == "inception" else small
     reference = reference_of(real, study, card)
     fewest = min((study.samples, *study.rungs, study.confirm.samples or study.samples))
     check_counts(measured_in_studies(), fewest, len(reference.features), real.extractor.net.width)
@@ -144,11 +155,7 @@ def prepare(
         reference,
         source,
         device,
-        replace(
-            _neighbourhood(real, card, dataset, study.extractor == "small"),
-            compute=compute,
-            codes=_codes(card, dataset, study.extractor == "small", workspace),
-        ),
+        _neighbourhood(small, card, dataset, workspace, compute),
         real,
         _also(study, around),
         study != whole,
@@ -177,37 +184,37 @@ def _also(study: Study, around: Surroundings) -> dict[str, Also]:
 
     @cache
     def load() -> Reference:
-        return reference_of(by_inception(around, [study.reference]), study, around.card)
+        return reference_of(by_inception(around, study.reference), study, around.card)
 
     if "inception" not in study.also or study.extractor == "inception":
         return {}
-    real = by_inception(around, [study.reference])
+    real = by_inception(around, study.reference)
     protocol = reference_of(real, study, around.card).protocol
     return {"inception": Also(real.extractor, protocol, load)}
 
 
 def _neighbourhood(
-    real: RealFeatures, card: bundles.Card, dataset: datasets.Dataset | None, small: bool
+    small: RealFeatures,
+    card: bundles.Card,
+    dataset: datasets.Dataset | None,
+    workspace: Workspace,
+    compute: bool,
 ) -> Neighbourhood:
-    """The training images to search for copies: all of them if the dataset is here.
+    """The training images to search for copies: all of them if the dataset or its codes are here.
 
-    Those of the bundle are a part, and not in the dataset's order, which mirrored images need.
+    The small classifier's features serve studies in other features, too: the Inception would take
+    an hour for 60,000 images. Those of the bundle are a part, and not in the dataset's order, which
+    mirrored images need.
     """
     total, flips = training_images(card, dataset), card.recipe.flips
-    both = {"train", "heldout"} <= real.splits.keys()
-    sides = (real.splits["train"], real.splits["heldout"]) if both else None
-    if small and dataset is not None and (flips or len(real.splits["train"]) != total):
+    both = {"train", "heldout"} <= small.splits.keys()
+    sides = (small.splits["train"], small.splits["heldout"]) if both else None
+    if dataset is not None and (flips or len(small.splits["train"]) != total):
         sides = None
-    return Neighbourhood(real.extractor, sides, dataset, flips, total)
-
-
-def _codes(
-    card: bundles.Card, dataset: datasets.Dataset | None, small: bool, workspace: Workspace
-) -> ImageCodes | None:
-    """Codes of all training images, where the dataset is not here and the extractor is theirs."""
-    if dataset is not None or not small:
-        return None
-    return find_codes(card.dataset, card.dataset_hash, card.extractor, workspace.bundles)
+    codes = None
+    if dataset is None:
+        codes = find_codes(card.dataset, card.dataset_hash, card.extractor, workspace.bundles)
+    return Neighbourhood(small.extractor, sides, dataset, flips, total, compute, codes)
 
 
 def training_images(card: bundles.Card, dataset: datasets.Dataset | None) -> int | None:

@@ -6,7 +6,7 @@ beside the bundle, or from the dataset through the cache, where they are compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -69,16 +69,19 @@ def by_small_classifier(bundle: Bundle, workspace: Workspace) -> RealFeatures:
     return RealFeatures(extractor, bundle.features, {})
 
 
-def by_inception(around: Surroundings, needed: Sequence[str]) -> RealFeatures:
-    """Inception features of the splits that there are; an error if one of `needed` is missing."""
+def by_inception(around: Surroundings, needed: str) -> RealFeatures:
+    """Inception features of the split that is needed, an error if there are none, and those of the
+    other split if they need not be computed."""
     extractor = inception(device=around.device)
     found = {}
     for split, name in SPLITS.items():
         if (file := _file_of(around, split)) is not None:
             found[name] = _from_file(file, around, split, extractor)
-        elif around.dataset is not None:
+        elif around.dataset is not None and (
+            split == needed or is_cached(around.dataset, split, extractor, cache_folder())
+        ):
             found[name] = _from_dataset(around.dataset, around, split, extractor)
-        elif split in needed:
+        elif split == needed:
             raise UserError(_how_to_get(around, split))
     return RealFeatures(
         extractor,

@@ -128,9 +128,10 @@ def test_a_write_that_was_killed_is_undone(begun: Path, tmp_path: Path) -> None:
     """The journal is rolled back, which a record opened for reading alone refuses to do."""
     database, before = Workspace(begun).record, results(begun)
     leave_a_half_done_write(database, tmp_path / "scratch.db")
-    with pytest.raises(sqlite3.OperationalError, match="readonly"), closing(
-        sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
-    ) as record:
+    with (
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as record,
+    ):
         record.execute("SELECT * FROM experiments").fetchall()
     assert correct_places(Workspace(begun)) == 0
     assert not journal_of(database).exists()
