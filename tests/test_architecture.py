@@ -57,7 +57,13 @@ HOMES = {
         *("cli.app", "cli.options", "cli.study", "cli.results", "cli.training", "cli.data"),
         *("cli.bundles", "cli.evaluate", "cli.features", "cli.report"),
     },
-    "matplotlib": {"report.drawing", "report.law_plot", "report.look", "report.plots"},
+    "matplotlib": {
+        "report.drawing",
+        "report.law_plot",
+        "report.look",
+        "report.plots",
+        "report.scales",
+    },
     "seaborn": {"report.look", "report.plots"},
     "rich": {"cli.console", "cli.progress"},
 }
@@ -262,6 +268,7 @@ if TYPE_CHECKING:
         "data.datasets",
         "report.__init__",
         "report.plots",
+        "report.scales",
         "samplers.registry",
         "nets.compact",
     }

@@ -18,25 +18,26 @@ from ablate.report.names import (
     text,
 )
 from ablate.report.ranking import contenders, front, pruned_trials, ranking
-from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter, axis
+from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter, axis, axis_of
 from ablate.results import StudyResults, Trial
 
 
 def objective_axis(results: StudyResults, trials: list[Trial], index: int = 0) -> Axis:
     """The axis of one of the objectives, wide enough for these trials."""
     metric = results.objectives[index].metric
-    return axis(_objective_label(results, index), (t.metrics[metric] for t in trials))
+    found = (each for t in trials if (each := estimate(t, metric)) is not None)
+    return axis_of(objective_label(results, index), found)
 
 
-def _objective_label(results: StudyResults, index: int = 0) -> str:
+def objective_label(results: StudyResults, index: int = 0) -> str:
     objective = results.objectives[index]
     return f"{metric_label(results, objective.metric)} ({better(objective)})"
 
 
 def baselines(
-    results: StudyResults, dots: list[Dot], log: bool
+    results: StudyResults, dots: list[Dot], scale: Axis
 ) -> tuple[list[Baseline], list[Baseline]]:
-    """(near, far): near is within a span of the dots, or positive on a log axis."""
+    """(near, far): near is within a span of the dots, or anything that a logarithmic axis has."""
     metric = results.objectives[0].metric
     lines = [Baseline(name, v[metric]) for name, v in results.baselines.items() if metric in v]
     low = min(d.y.value - (d.y.half or 0) for d in dots)
@@ -44,7 +45,9 @@ def baselines(
     reach = high - low
 
     def near(line: Baseline) -> bool:
-        return line.value > 0 if log else low - reach <= line.value <= high + reach
+        if scale.linear or scale.log:
+            return bool(scale.linear) or line.value > 0
+        return low - reach <= line.value <= high + reach
 
     return [line for line in lines if near(line)], [line for line in lines if not near(line)]
 
@@ -64,7 +67,7 @@ def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
         for line, t in enumerate(top)
     ]
     scale = objective_axis(results, top)
-    return Ladder(scale, dots, *baselines(results, dots, scale.log))
+    return Ladder(scale, dots, *baselines(results, dots, scale))
 
 
 def naming(results: StudyResults, top: list[Trial]) -> list[str]:
@@ -111,8 +114,8 @@ def _sweep(results: StudyResults, knob: str) -> Panel:
 def _panels(results: StudyResults, panels: list[Panel]) -> Panels | None:
     if not panels:
         return None
-    values = [dot.y.value for panel in panels for dot in panel.dots]
-    return Panels(axis(_objective_label(results), values), panels)
+    found = [dot.y for panel in panels for dot in panel.dots]
+    return Panels(axis_of(objective_label(results), found), panels)
 
 
 def _seen(results: StudyResults, *, numbers: bool) -> list[str]:
@@ -145,7 +148,7 @@ def against_cost(results: StudyResults) -> Scatter | None:
     dots = [_dot(results, t, t.metrics["nfe"], str(t.params.get("sampler", ""))) for t in trials]
     scale = objective_axis(results, trials)
     label = "NFE (network evaluations per sample)"
-    return Scatter(axis(label, costs), scale, dots, baselines(results, dots, scale.log)[0], [])
+    return Scatter(axis(label, costs), scale, dots, baselines(results, dots, scale)[0], [])
 
 
 def tradeoff(results: StudyResults) -> Scatter | None:
@@ -160,7 +163,7 @@ def tradeoff(results: StudyResults) -> Scatter | None:
     metric = results.objectives[0].metric
     corners = sorted((t.metrics[other], t.metrics[metric]) for t in front(results))
     across, up = objective_axis(results, trials, 1), objective_axis(results, trials)
-    return Scatter(across, up, dots, baselines(results, dots, up.log)[0], corners)
+    return Scatter(across, up, dots, baselines(results, dots, up)[0], corners)
 
 
 def _dot(results: StudyResults, trial: Trial, x: float, label: str) -> Dot:

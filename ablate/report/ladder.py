@@ -201,11 +201,11 @@ def climb(results: StudyResults, metric: str) -> Ladder | None:
         dots.append(Dot(trial.number, label, float(len(dots)), value, *marks))
     if not dots:
         return None
-    log = all(dot.y.value > 0 for dot in dots)
     goals = [o for o in results.objectives if o.metric == metric]
     which = f" ({better(goals[0])})" if goals else ""
-    near, far = baselines(results, dots, log) if goals == results.objectives[:1] else ([], [])
-    return Ladder(Axis(metric_label(results, metric) + which, log), dots, near, far, joined=True)
+    scale = Axis(metric_label(results, metric) + which, all(dot.y.value > 0 for dot in dots))
+    near, far = baselines(results, dots, scale) if goals == results.objectives[:1] else ([], [])
+    return Ladder(scale, dots, near, far, joined=True)
 
 
 def _cost(rung: dict[str, Any]) -> str:

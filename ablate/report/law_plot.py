@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from ablate.report.look import ACCENT, INK, width
 from ablate.report.names import number
+from ablate.report.scales import colours, ticks_around_zero
 from ablate.report.shapes import LawMap
 
 COLOURS = "viridis"
@@ -21,16 +21,16 @@ def draw_law(data: LawMap) -> Figure:
     figure = Figure(figsize=(width(), 3.6), layout="constrained")
     ax: Any = figure.subplots()
     found = [dot.value for dot in data.dots]
-    scale = (LogNorm if data.log else Normalize)(min(found), max(found))
+    scale = colours(data.axis, found)
     ax.plot(*zip(*data.law, strict=True), color=INK, linewidth=1.2, zorder=1)
     ax.annotate("law", data.law[-1], (4, 0), "data", "offset points", va="center", fontsize=7.5)
     shown: Any = None
     for pruned in (True, False):
         dots = [dot for dot in data.dots if dot.pruned == pruned]
         if dots:
-            colours = [dot.value for dot in dots]
+            values = [dot.value for dot in dots]
             x, y = [dot.x for dot in dots], [dot.r for dot in dots]
-            style: dict[str, Any] = {"c": colours, "cmap": COLOURS, "norm": scale, "zorder": 3}
+            style: dict[str, Any] = {"c": values, "cmap": COLOURS, "norm": scale, "zorder": 3}
             shape = {"marker": "x", "s": 26} if pruned else {"marker": "o", "s": 38}
             shown = ax.scatter(x, y, **style, **shape)
     for dot in (dot for dot in data.dots if dot.best):
@@ -39,7 +39,9 @@ def draw_law(data: LawMap) -> Figure:
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(lambda value, _: number(value))
     ax.xaxis.set_minor_formatter(lambda value, _: "")
-    bar = figure.colorbar(shown, ax=ax, label=data.label)
+    bar = figure.colorbar(shown, ax=ax, label=data.axis.title)
+    if data.axis.linear:
+        bar.set_ticks(ticks_around_zero(data.axis, min(found), max(found)))
     bar.ax.yaxis.set_major_formatter(lambda value, _: number(value, 3))
     bar.ax.yaxis.set_minor_formatter(lambda value, _: "")
     return figure

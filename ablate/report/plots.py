@@ -9,7 +9,6 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from ablate.report.look import (
     ABREAST,
@@ -26,6 +25,7 @@ from ablate.report.look import (
     width,
 )
 from ablate.report.names import number
+from ablate.report.scales import set_scale
 from ablate.report.shapes import Axis, Dot, Ladder, Panel, Panels, Scatter
 
 
@@ -47,7 +47,7 @@ def draw_ladder(data: Ladder) -> Figure:
     _name_lines(ax, data.dots, lines)
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
     beyond = "; ".join(line.text for line in data.far)
-    _scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
+    set_scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
     _bare(ax)
     for row, line in enumerate(data.near):
         ax.axvline(line.value, **DASHED)
@@ -94,14 +94,14 @@ def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
     ax.set_yticks(range(len(panel.kinds)), list(panel.kinds))
     ax.set_ylim(len(panel.kinds) - 0.5, -0.5)
     ax.set_title(panel.axis.label, loc="left", fontsize=9, fontweight="bold")
-    _scale(ax, "x", objective)
+    set_scale(ax, "x", objective)
     _bare(ax)
 
 
 def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None:
     _points(ax, panel.dots, [dot.x for dot in panel.dots], across=False)
-    _scale(ax, "x", panel.axis)
-    _scale(ax, "y", objective)
+    set_scale(ax, "x", panel.axis)
+    set_scale(ax, "y", objective)
     ax.xaxis.label.set_fontweight("bold")
     if (ticks := panel.ticks()) and not panel.axis.log:
         ax.set_xticks(ticks, [number(tick) for tick in ticks])
@@ -121,8 +121,8 @@ def draw_scatter(data: Scatter) -> Figure:
         group = [dot for dot in data.dots if dot.label == label]
         _points(ax, group, [dot.x for dot in group], across=False, colour=colour, marker=marker)
         ax.plot([], [], marker, color=colour, label=label, markersize=5)
-    _scale(ax, "x", data.x)
-    _scale(ax, "y", data.y)
+    set_scale(ax, "x", data.x)
+    set_scale(ax, "y", data.y)
     _draw_front(ax, data)
     for line in data.near:
         ax.axhline(line.value, **DASHED)
@@ -209,20 +209,6 @@ def _dot_style(
     if pruned:
         style |= {"fmt": "x", "color": QUIET, "markersize": 4, "zorder": 2}
     return style
-
-
-def _scale(ax: Axes, which: str, axis: Axis, remark: str = "") -> None:
-    """Label and ticks of an axis, plain numbers also where it is logarithmic."""
-    ax.set(**{f"{which}label": axis.label + remark})
-    ticks = ax.xaxis if which == "x" else ax.yaxis
-    if not axis.log:
-        ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-        return
-    ax.set(**{f"{which}scale": "log"})
-    low, high = ticks.get_view_interval()
-    ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 40 * low else (1,)))
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ticks.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
 def _bare(ax: Axes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,6 +11,12 @@ from ablate.report.names import Estimate, number
 
 WIDE = 10
 """A positive axis that spans more than this factor is logarithmic."""
+
+APART = 5
+"""A value further from zero than this many linear parts of the axis is on the logarithmic part."""
+
+DEEPEST = 1e-3
+"""The linear part of an axis around zero, at least, as a share of its largest value."""
 
 
 class Dot(NamedTuple):
@@ -37,10 +44,22 @@ class Baseline(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The label of an axis and whether it is logarithmic."""
+    """The label of an axis and how values stand on it.
+
+    log: whether it is logarithmic.
+    linear: it is linear up to this distance from zero and logarithmic beyond; 0: of one kind.
+    """
 
     label: str
     log: bool = False
+    linear: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The label, with the place where the scale changes."""
+        if not self.linear:
+            return self.label
+        return f"{self.label}\nlinear within ±{number(self.linear)}, log beyond"
 
 
 class Ladder(NamedTuple):
@@ -101,11 +120,10 @@ class MapDot(NamedTuple):
 class LawMap(NamedTuple):
     """The objective over annealing and step, and the step that the law pairs with annealing."""
 
-    label: str  # of the objective
+    axis: Axis  # of the objective: colours
     dots: list[MapDot]
     law: list[tuple[float, float]]  # (1 - chi, r)
     left: float  # where trials without annealing stand: 0 has no place on a logarithmic axis
-    log: bool  # whether colours are logarithmic
 
 
 class Drawn(NamedTuple):
@@ -129,3 +147,29 @@ def is_wide(values: Iterable[float]) -> bool:
 def axis(label: str, values: Iterable[float]) -> Axis:
     """An axis that shows these values, logarithmic if they span a wide range."""
     return Axis(label, is_wide(values))
+
+
+def axis_of(label: str, estimates: Iterable[Estimate]) -> Axis:
+    """An axis that shows these estimates with their intervals.
+
+    If they span a wide range it is logarithmic; if the nearest to zero cannot be told from it,
+    linear as far as that one's interval reaches and logarithmic beyond.
+    """
+    found = [each for each in estimates if math.isfinite(each.value)]
+    if not found:
+        return Axis(label)
+    most = max(abs(each.value) for each in found)
+    if all(each.value > (each.half or 0.0) for each in found):
+        return Axis(label, is_wide(each.value for each in found))
+    nearest = min(found, key=lambda each: abs(each.value))
+    linear = _round_up(max(abs(nearest.value) + (nearest.half or 0.0), DEEPEST * most))
+    return Axis(label, linear=linear if most > APART * linear > 0 else 0.0)
+
+
+def _round_up(value: float) -> float:
+    """The next of …, 0.1, 0.2, 0.5, 1, 2, 5, …"""
+    if value <= 0:
+        return 0.0
+    power = math.floor(math.log10(value))
+    steps = (float(f"{step}e{power}") for step in (1, 2, 5, 10))
+    return next(step for step in steps if step >= value * (1 - 1e-9))

@@ -10,6 +10,7 @@ import pytest
 from ablate.report import ladder, render, sections
 from ablate.report.blocks import Paragraph, figures_in, tables_in
 from ablate.report.names import Estimate
+from ablate.report.shapes import Axis
 from ablate.results import StudyResults
 from tests.report.reading import column
 from tests.support.records import HALF, no_pictures, study
@@ -138,7 +139,7 @@ def test_the_figure_goes_down_the_steps_on_a_log_scale(climbed: StudyResults) ->
     data = ladder.climb(climbed, "kid")
     assert data is not None
     assert data.joined
-    assert data.axis == ("KID (lower is better)", True)
+    assert data.axis == Axis("KID (lower is better)", log=True)
     assert [dot.label for dot in data.dots][:2] == [
         "base  (20 NFE for 999)",
         "+ better start  (20 NFE for 999)",

@@ -17,7 +17,7 @@ from ablate.report.knobs import distinguishing
 from ablate.report.names import Estimate, better, configuration, metric_label, metric_name
 from ablate.report.paired import Difference, Group, searched_group
 from ablate.report.ranking import contenders
-from ablate.report.shapes import Axis, Baseline, Dot, Ladder
+from ablate.report.shapes import Baseline, Dot, Ladder, axis_of
 from ablate.report.standing import SEARCH, origin
 from ablate.results import StudyResults, Trial
 
@@ -70,7 +70,8 @@ def forest(results: StudyResults, group: Group, field: Sequence[Trial]) -> Ladde
     ]
     objective = results.objectives[0]
     label = f"difference of {metric_label(results, objective.metric)} ({better(objective)})"
-    return Ladder(Axis(label), dots, [Baseline("no difference", 0.0)], [])
+    scale = axis_of(label, (dot.y for dot in dots))
+    return Ladder(scale, dots, [Baseline("no difference", 0.0)], [])
 
 
 def _caption(results: StudyResults, group: Group, field: Sequence[Trial]) -> str:

@@ -7,9 +7,10 @@ from functools import cache
 
 from ablate.report.blocks import Block, Figure
 from ablate.report.evidence.search import values
-from ablate.report.names import better, metric_label, metric_name
+from ablate.report.figures import objective_label
+from ablate.report.names import metric_name
 from ablate.report.ranking import contenders, pruned_trials
-from ablate.report.shapes import LawMap, MapDot, is_wide
+from ablate.report.shapes import LawMap, MapDot, axis_of
 from ablate.results import StudyResults
 
 LEVELS = 1000
@@ -60,13 +61,11 @@ def law_map(results: StudyResults) -> LawMap | None:
     ]
     ends = math.log(left), math.log(max([*positive, 3 * left]))
     places = [math.exp(ends[0] + (ends[1] - ends[0]) * k / LINE) for k in range(LINE + 1)]
-    objective = results.objectives[0]
     return LawMap(
-        f"{metric_label(results, objective.metric)} ({better(objective)})",
+        axis_of(objective_label(results), (found[t.number] for t, _, _ in having)),
         dots,
         [(x, law(1 - x)) for x in places],
         left,
-        is_wide(dot.value for dot in dots),
     )
 
 

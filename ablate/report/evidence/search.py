@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ablate.report.blocks import Block, Details, Figure, Paragraph, Row, Table, numbers, words
-from ablate.report.figures import baselines, objective_axis
+from ablate.report.figures import baselines, objective_label
 from ablate.report.knobs import distinguishing
 from ablate.report.names import Estimate, configuration, estimate, metric_name, number
 from ablate.report.ranking import pruned_trials, ranking
-from ablate.report.shapes import Axis, Dot, Scatter, is_wide
+from ablate.report.shapes import Axis, Dot, Scatter, axis_of
 from ablate.results import StudyResults, Trial
 
 
@@ -53,13 +53,12 @@ def progress(results: StudyResults) -> Scatter | None:
         Dot(n, "", float(n), y, best=n == last, pruned=n in pruned)
         for n, y in sorted(found.items())
     ]
-    log = is_wide(dot.y.value for dot in dots)
-    scale = objective_axis(results, ranking(results))._replace(log=log)
+    scale = axis_of(objective_label(results), (dot.y for dot in dots))
     corners = [(float(steps[0][0]), steps[0][1])]
     for later, value in (*steps[1:], (max(found), steps[-1][1])):  # a step down, not a slope
         corners += [(float(later), corners[-1][1]), (float(later), value)]
     corners = list(dict.fromkeys(corners))
-    return Scatter(Axis("trial"), scale, dots, baselines(results, dots, log)[0], corners)
+    return Scatter(Axis("trial"), scale, dots, baselines(results, dots, scale)[0], corners)
 
 
 def _caption(results: StudyResults) -> str:

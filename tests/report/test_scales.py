@@ -1,0 +1,42 @@
+"""Scales of figures, as Matplotlib draws them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from matplotlib.figure import Figure
+from pytest import approx
+
+from ablate.report.scales import colours, set_scale, ticks_around_zero
+from ablate.report.shapes import Axis
+
+AROUND_ZERO = Axis("KID", linear=0.02)
+
+
+def test_ticks_are_zero_the_ends_of_the_linear_part_and_powers_of_ten() -> None:
+    assert ticks_around_zero(AROUND_ZERO, -0.03, 4.0) == [-0.02, 0.0, 0.02, 0.1, 1.0]
+    assert ticks_around_zero(Axis("KID", linear=0.1), -0.05, 20.0) == [0.0, 0.1, 1.0, 10.0]
+    assert ticks_around_zero(AROUND_ZERO, -300.0, 0.01) == [-100.0, -10.0, -1.0, -0.1, -0.02, 0.0]
+
+
+def test_decades_beyond_the_linear_part_are_evenly_spaced() -> None:
+    """And the linear part is as long on both sides of zero as a decade, as Matplotlib has it."""
+    ax = Figure().subplots()
+    ax.plot([0, 1], [-0.01, 3.0])
+    set_scale(ax, "y", AROUND_ZERO)
+    place = ax.transScale.transform
+    heights = [place((0, y))[1] for y in (-0.02, -0.01, 0.0, 0.01, 0.02, 0.2, 2.0)]
+    lengths = [b - a for a, b in pairwise(heights)]
+    assert lengths[:4] == [approx(lengths[0])] * 4
+    assert lengths[4] == approx(lengths[5])
+    assert ax.get_ylabel().endswith("linear within ±0.02, log beyond")
+
+
+def test_colours_tell_values_near_zero_apart() -> None:
+    """On a linear scale both would be within a hundredth of each other."""
+    values = [-0.01, 0.01, 2.0]
+    shades = colours(AROUND_ZERO, values)
+    assert shades(0.01) - shades(-0.01) > 0.2
+    assert [shades(-0.01), shades(2.0)] == approx([0, 1])
+    assert colours(Axis("KID"), values)(0.01) < 0.01
+    assert colours(Axis("KID", log=True), [0.01, 0.1, 1.0])(0.1) == approx(0.5)
