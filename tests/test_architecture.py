@@ -268,7 +268,6 @@ if TYPE_CHECKING:
         "data.datasets",
         "report.__init__",
         "report.plots",
-        "report.scales",
         "samplers.registry",
         "nets.compact",
     }
