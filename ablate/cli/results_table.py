@@ -17,6 +17,7 @@ from ablate.report import answer
 from ablate.report.coarse_trials import too_coarse
 from ablate.report.columns import DIVERSITY, with_diversity
 from ablate.report.knobs import distinguishing
+from ablate.report.names import baseline_name
 from ablate.results import StudyResults, Trial, Value
 
 WITHOUT_INTERVAL = {*DIVERSITY, "nfe"}
@@ -34,7 +35,7 @@ def print_results(record: StudyResults) -> None:
     metrics = [*_metrics(record), "precision"]
     for name, found in record.baselines.items():
         shown = ", ".join(f"{m} {significant(found[m])}" for m in metrics if m in found)
-        say(f"baseline: {name}: {shown}")
+        say(f"baseline: {baseline_name(name)}: {shown}")
     say(f"intervals: 95 %, of {record.variation}")
     if standing.best is not None:
         say(f"tied: cannot be distinguished from the best: {standing.how}")

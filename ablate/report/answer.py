@@ -9,6 +9,7 @@ from ablate.report.answers.contrast import contrast, declared
 from ablate.report.knobs import distinguishing
 from ablate.report.names import (
     Estimate,
+    baseline_name,
     better,
     configuration,
     estimate,
@@ -106,7 +107,7 @@ def _against_baselines(results: StudyResults, trial: Trial, what: str = "It") ->
     """It is better than a (0.2) and worse than b (0.001)."""
     metric = results.objectives[0].metric
     values = {
-        name: Estimate(measured[metric], measured.get(metric + INTERVAL))
+        baseline_name(name): Estimate(measured[metric], measured.get(metric + INTERVAL))
         for name, measured in results.baselines.items()
         if metric in measured
     }
@@ -128,7 +129,7 @@ def _diversity(results: StudyResults, trial: Trial) -> list[str]:
         return []
     own = " and ".join(f"its {name} is {text(estimate(trial, name))}" for name in names)
     real = [
-        f"{' and '.join(text(measured[name]) for name in names)} of {baseline}"
+        f"{' and '.join(text(measured[name]) for name in names)} of {baseline_name(baseline)}"
         for baseline, measured in results.baselines.items()
         if baseline.startswith(("held-out", "training")) and all(n in measured for n in names)
     ]

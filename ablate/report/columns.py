@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ablate.report.blocks import Column, Row
 from ablate.report.knobs import is_scale, knob_values
-from ablate.report.names import Estimate, arrow, estimate, knob_name, metric_label, shown
+from ablate.report.names import (
+    Estimate,
+    arrow,
+    baseline_name,
+    estimate,
+    knob_name,
+    metric_label,
+    shown,
+)
 from ablate.report.ranking import OF_A_RUNG
 from ablate.results import INTERVAL, StudyResults, Trial
 
@@ -62,7 +70,7 @@ def trial_cells(results: StudyResults, trial: Trial, knobs: list[str], names: li
 def baseline_rows(results: StudyResults, names: list[str]) -> list[Row]:
     """(name, metrics …) of each baseline that has one of these metrics."""
     return [
-        (label, *(_baseline(measured, m) for m in names))
+        (baseline_name(label), *(_baseline(measured, m) for m in names))
         for label, measured in results.baselines.items()
         if any(m in measured for m in names)
     ]

@@ -9,6 +9,7 @@ from ablate.report.effects import by_value
 from ablate.report.knobs import is_scale, knob_values, varied
 from ablate.report.names import (
     Estimate,
+    baseline_name,
     better,
     configuration,
     estimate,
@@ -39,7 +40,11 @@ def baselines(
 ) -> tuple[list[Baseline], list[Baseline]]:
     """(near, far): near is within a span of the dots, or anything that a logarithmic axis has."""
     metric = results.objectives[0].metric
-    lines = [Baseline(name, v[metric]) for name, v in results.baselines.items() if metric in v]
+    lines = [
+        Baseline(baseline_name(name), v[metric])
+        for name, v in results.baselines.items()
+        if metric in v
+    ]
     low = min(d.y.value - (d.y.half or 0) for d in dots)
     high = max(d.y.value + (d.y.half or 0) for d in dots)
     reach = high - low

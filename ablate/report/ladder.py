@@ -20,6 +20,7 @@ from ablate.report.figures import baselines
 from ablate.report.names import (
     Estimate,
     Item,
+    baseline_name,
     better,
     estimate,
     metric_label,
@@ -181,7 +182,7 @@ def _apart(results: StudyResults, metric: str, header: list[Column]) -> list[Row
             for key in shown_keys
         ]
         if any(item is not None for item in items):
-            rows.append((label, *items))
+            rows.append((baseline_name(label), *items))
     return rows
 
 

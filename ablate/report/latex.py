@@ -37,11 +37,14 @@ MARKS = {
     "κ": r"$\kappa$",
     "ρ": r"$\rho$",
     "η": r"$\eta$",
+    **{sign: f"$^{{{digit}}}$" for sign, digit in zip("⁻⁰¹³⁴⁵⁶⁷⁸⁹", "-013456789", strict=True)},
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
-NUMBER = re.compile(r"−?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e([+-]\d+))?")
-ESTIMATE = re.compile(r"\(?(−?[\d.,]+ ± [\d.,]+)(?:\)e([+-]\d+))?")
+POWER = r" × 10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+NUMBER = re.compile(rf"(−?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?)(?:{POWER})?")
+ESTIMATE = re.compile(rf"\(?(−?[\d.,]+ ± [\d.,]+)(?:\){POWER})?")
+LEVEL = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 """Shrinks a table that is wider than the text to its width, and leaves others as they are."""
@@ -121,15 +124,14 @@ def _item(item: Item) -> str:
     found = found or NUMBER.fullmatch(shown)
     if found is None:
         return escape(shown)
-    power = found[found.re.groups]
-    digits = (found[1] if found.re is ESTIMATE else shown.partition("e")[0]).replace("−", "-")
-    plain = digits.replace("±", r"\pm").replace(",", "{,}")
+    digits, power = found.groups()
+    plain = digits.replace("−", "-").replace("±", r"\pm").replace(",", "{,}")
     if plain == shown:
         return plain
     if not power:
         return f"${plain}$"
     inside = f"({plain})" if found.re is ESTIMATE else plain
-    return rf"${inside} \times 10^{{{int(power)}}}$"
+    return rf"${inside} \times 10^{{{power.translate(LEVEL)}}}$"
 
 
 def _bold(cell: str) -> str:

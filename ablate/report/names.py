@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
 
 from ablate.results import Objective, StudyResults, Trial, Value
@@ -45,6 +46,11 @@ NAMED = frozenset({"label"})
 
 ACRONYMS = frozenset({"fid", "kid", "nfe", "nn"})
 """Parts of metrics' names that are written in capitals, where a study has no label for them."""
+
+FEWER = re.compile(r"(?P<what>.+) - only (?P<count>\d+)(?: in one set| in (?P<sets>\d+) sets)?")
+"""A baseline of fewer images than trials draw, as records name it."""
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 LEAK = "leaks data"
 NONE = "–"
@@ -97,6 +103,15 @@ def metric_label(results: StudyResults, metric: str) -> str:
     return f"{name} at N = {text(samples)}" if metric.startswith("fid") and samples else name
 
 
+def baseline_name(name: str) -> str:
+    """held-out images - only 256 in one set -> 256 held-out images."""
+    found = FEWER.fullmatch(name)
+    if found is None:
+        return name
+    sets = f" in {found['sets']} sets" if found["sets"] else ""
+    return f"{int(found['count']):,} {found['what']}{sets}"
+
+
 def arrow(objective: Objective) -> str:
     """Which way is better, as an arrow."""
     return "↑" if objective.direction == "maximize" else "↓"
@@ -141,16 +156,22 @@ def text(item: Item) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """At most `digits` significant digits; whole numbers whole: 0.04231, 1,200, 3.1e-06."""
+    """At most `digits` significant digits; whole numbers whole: 0.04231, 1,200, 3.1 × 10⁻⁶."""
     if not math.isfinite(value):
         return str(value).replace("-", "−")
     whole = float(value).is_integer() and abs(value) < 1e9
     plain = f"{value:,.0f}" if whole or abs(value) >= 10**digits else f"{value:.{digits}g}"
-    return plain.replace("-", "−") if "e" not in plain else plain
+    digits_of, _, power = plain.replace("-", "−", plain.startswith("-")).partition("e")
+    return f"{digits_of} × {_power(int(power))}" if power else digits_of
+
+
+def _power(exponent: int) -> str:
+    """10⁻⁴"""
+    return f"10{str(exponent).translate(RAISED)}"
 
 
 def _estimate_text(item: Estimate) -> str:
-    """The value rounded to the interval's second digit: 0.042 ± 0.017, (3.1 ± 1.2)e-05."""
+    """The value rounded to the interval's second digit: 0.042 ± 0.017, (3.1 ± 1.2) × 10⁻⁵."""
     value, half = item
     if half is None or not math.isfinite(value + half) or half <= 1e-9 * abs(value):
         return number(value)  # equal over the seeds, up to rounding
@@ -163,4 +184,4 @@ def _estimate_text(item: Estimate) -> str:
         value, half = round(value, places), round(half, places)
     digits = max(places, 0)
     plain = f"{value:,.{digits}f} ± {half:,.{digits}f}".replace("-", "−")
-    return f"({plain})e{power:03d}" if power else plain
+    return f"({plain}) × {_power(power)}" if power else plain

@@ -152,7 +152,7 @@ def data_uri(image: bytes) -> str:
 
 
 def glue(sentence: str) -> str:
-    """No line break inside χ = 0.995, 0.042 ± 0.017 or 95 %."""
-    for joint in (" = ", " ± ", " %"):
+    """No line break inside χ = 0.995, 0.042 ± 0.017, 3 × 10⁻⁵ or 95 %."""
+    for joint in (" = ", " ± ", " × ", " %"):
         sentence = sentence.replace(joint, joint.replace(" ", "\u00a0"))
     return sentence

@@ -8,11 +8,12 @@
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
   const text = (cell) => (cell ? cell.textContent.trim() : "");
 
-  // a value with its interval, 1,200, (3.1 …)e-05, −0.3 as numbers; NaN for words and –
+  // a value with its interval, 1,200, (3.1 …) × 10⁻⁵, −0.3 as numbers; NaN for words and –
+  const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹";
   const number = (words) => {
     const plain = words.replaceAll(",", "").replaceAll("−", "-").replace(/\s*\u00b1[^)]*/, "");
-    const power = plain.match(/^\((.*)\)(e.*)$/);
-    const shown = power ? power[1] + power[2] : plain;
+    const digits = plain.replace("⁻", "-").replace(/[⁰¹²³⁴-⁹]/g, (digit) => raised.indexOf(digit));
+    const shown = digits.replace(/\s*×\s*10/, "e").replace(/[()\s]/g, "");
     return shown === "" || shown === "–" ? NaN : Number(shown);
   };
 

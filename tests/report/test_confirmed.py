@@ -80,7 +80,7 @@ def test_one_that_is_not_clearly_better_is_not_called_so() -> None:
     near.confirmation["pairs"][1] |= {"difference": -0.0004, "probability": 0.84, "holm": 0.32}
     assert answer.answer(near)[2] == (
         "It cannot be distinguished from the paper's setting (trial 0, 0.03000 ± 0.00098): the"
-        " difference is (4.0 ± 7.8)e-04 (p = 0.32, corrected by Holm)."
+        " difference is (4.0 ± 7.8) × 10⁻⁴ (p = 0.32, corrected by Holm)."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ablate.report import answer, knobs, ranking, tables
-from ablate.report.names import Estimate, configuration, metric_name, number, text
+from ablate.report.names import Estimate, baseline_name, configuration, metric_name, number, text
 from ablate.results import StudyResults, Vocabulary
 
 
@@ -19,7 +19,7 @@ from ablate.results import StudyResults, Vocabulary
         (335.2, 12.4, "335 ± 12"),
         (1234.0, 123.0, "1,230 ± 120"),
         (-0.0012, 0.0034, "−0.0012 ± 0.0034"),
-        (3.14e-5, 1.2e-6, "(3.14 ± 0.12)e-05"),
+        (3.14e-5, 1.2e-6, "(3.14 ± 0.12) × 10⁻⁵"),
         (40.0, 0.0, "40"),
         (0.04213, None, "0.04213"),
         (0.013, 1e-18, "0.013"),  # equal over the seeds, up to rounding
@@ -41,11 +41,24 @@ def test_a_value_is_rounded_to_the_second_digit_of_its_interval(
         (5.86e-4, "0.000586"),
         (123456.7, "123,457"),
         (float("nan"), "nan"),
-        (3.1e-6, "3.1e-06"),
+        (3.1e-6, "3.1 × 10⁻⁶"),
     ],
 )
 def test_numbers_without_interval(value: float, expected: str) -> None:
     assert number(value, 5) == expected
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown"),
+    [
+        ("held-out images", "held-out images"),
+        ("held-out images - only 256 in one set", "256 held-out images"),
+        ("held-out images - only 10000 in 2 sets", "10,000 held-out images in 2 sets"),
+        ("training images - only 359", "359 training images"),
+    ],
+)
+def test_baselines_say_how_many_images_they_are(recorded: str, shown: str) -> None:
+    assert baseline_name(recorded) == shown
 
 
 def test_knobs_near_one_keep_their_distance_from_it() -> None:
