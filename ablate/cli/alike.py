@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ablate.report.confirmed import ALPHA, confirmed_best
+from ablate.report.confirmed import ALPHA, confirmed_best, distinguished
 from ablate.report.ranking import contenders
 from ablate.report.standing import indistinguishable
 from ablate.results import StudyResults, Trial
@@ -33,36 +33,24 @@ def alike(record: StudyResults) -> Alike:
     confirmed = confirmed_best(record)
     numbers = {trial.number: trial for trial in field} if confirmed else {}
     best = numbers.get(confirmed["trial"], field[0]) if confirmed else field[0]
-    decided = _holm(record, best) if confirmed else {}
-    near, how = _in_search(record, best)
-    tied = [t for t in field if t is not best and decided.get(t.number, id(t) in near)]
-    if decided:
+    near, how = _near(record, best)
+    if confirmed and distinguished(record, best.number):
         how = f"p >= {ALPHA:g} in pairs on fresh seeds (Holm), or if not drawn: {how}"
     elif record.objectives[0].metric not in best.intervals:
         return Alike(best, [], "no intervals, so what ties with the best is not known")
-    return Alike(best, tied, how)
+    return Alike(best, [t for t in field if t is not best and id(t) in near], how)
 
 
-def _in_search(record: StudyResults, best: Trial) -> tuple[set[int], str]:
-    """The id() of each trial that ties with the best by the search's values, and how."""
+def _near(record: StudyResults, best: Trial) -> tuple[set[int], str]:
+    """The id() of each trial that ties with the best, and how that is decided in the search."""
     if not any("study" in trial.params for trial in record.trials):
         found = indistinguishable(record, best)
         if found is not None:
             return {id(trial) for trial in found}, f"p >= {ALPHA:g} in pairs (Holm)"
+    apart = distinguished(record, best.number)
     field = contenders(record)
-    near = {id(trial) for trial in field if _overlap(record, trial, best)}
+    near = {id(t) for t in field if not apart.get(t.number, not _overlap(record, t, best))}
     return near, "its 95 % interval overlaps the best one's"
-
-
-def _holm(record: StudyResults, best: Trial) -> dict[int, bool]:
-    """Trial -> whether it ties with the best, for those that were measured again beside it."""
-    pairs: list[dict[str, Any]] = record.confirmation["pairs"]
-    found: dict[int, bool] = {}
-    for pair in pairs:
-        if best.number in (pair["trial"], pair["than"]):
-            other = pair["than"] if pair["trial"] == best.number else pair["trial"]
-            found[other] = pair["holm"] >= ALPHA
-    return found
 
 
 def _overlap(record: StudyResults, trial: Trial, best: Trial) -> bool:

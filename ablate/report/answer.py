@@ -15,6 +15,7 @@ from ablate.report.names import (
     estimate,
     metric_label,
     metric_name,
+    number,
     text,
     trial_name,
 )
@@ -35,35 +36,44 @@ def state(results: StudyResults) -> str:
 
 
 def answer(results: StudyResults) -> list[str]:
-    """Sentences: the contrast that the study declares, the best, where it comes from, what may be
-    as good, the baselines; oracles stand aside. What fresh seeds confirmed takes the place of the
-    search's values."""
+    """Items: first what the study asks, in one sentence; then what that rests on, what cannot be
+    distinguished from the best, where the best comes from, what stands beside it. Oracles stand
+    aside. What fresh seeds confirmed takes the place of the search's values."""
     ranked, field = ranking(results), contenders(results)
     if not ranked:
-        return ["No configuration is complete yet, so there is no answer yet."]
+        return [_nothing_yet(results)]
     again, wanted = confirmed.confirmed_trial(results), declared(results)
     asked = contrast(results)
     if results.ladder:
-        sentences = ladder.sentences(results) or [_winner(results, field)]
+        items = ladder.sentences(results) or [_winner(results, field)]
         for top in (trial for trial in ranked if trial.number == ladder.last_trial(results)):
-            sentences += _against_baselines(results, top, "The configuration of the last step")
-            sentences += _diversity(results, top)
+            items += _beside(results, top, "The configuration of the last step")
     elif again is not None:
-        sentences = [*asked, *confirmed.sentences(results, wanted.name if wanted else "")]
+        named = wanted.name if wanted else ""
+        items = [*asked, *confirmed.sentences(results, named, bool(named))]
         best = confirmed.searched_best(results)
-        sentences += standing.sentences(results, best) if asked and best else []
-        sentences += [*_against_baselines(results, again), *_diversity(results, again)]
+        items += standing.sentences(results, best) if best else []
+        items += _beside(results, again)
     else:
-        sentences = [*asked, _winner(results, field), *_against_baselines(results, field[0])]
-        sentences += _diversity(results, field[0])
+        items = [*asked, _winner(results, field)]
         others = standing.sentences(results, field[0]) if asked else []
-        sentences += others or _against_runner_up(results, field)
+        items += others or _against_runner_up(results, field)
+        items += _beside(results, field[0])
     if results.leaks(ranked[0]):
-        sentences.append(_oracle(results, ranked[0]))
+        items.append(_oracle(results, ranked[0]))
     if len(results.objectives) > 1:
         names = " and ".join(metric_name(results, o.metric) for o in results.objectives)
-        sentences.append(f"Trials on the Pareto front of {names}: {len(front(results))}.")
-    return sentences
+        items.append(f"Trials on the Pareto front of {names}: {len(front(results))}.")
+    return items
+
+
+def _nothing_yet(results: StudyResults) -> str:
+    """Why there is no answer: nothing has ended, or nothing ran to its end."""
+    if any(trial.state == "running" for trial in results.trials) or not results.trials:
+        return "No configuration is complete yet, so there is no answer yet."
+    if len(results.trials) < results.planned:
+        return "No configuration is complete yet, so there is no answer yet."
+    return "No configuration ran to its end, so there is no answer."
 
 
 def single_seed(results: StudyResults) -> bool:
@@ -103,8 +113,13 @@ def _winner(results: StudyResults, field: list[Trial]) -> str:
     return f"{which} is {what}, with {measured(results, field[0])}."
 
 
-def _against_baselines(results: StudyResults, trial: Trial, what: str = "It") -> list[str]:
-    """It is better than a (0.2) and worse than b (0.001)."""
+def _beside(results: StudyResults, trial: Trial, what: str = "It") -> list[str]:
+    """It is better than a (0.2) and worse than b (0.001). Its recall is 0.65, …"""
+    said = [*_against_baselines(results, trial, what), *_diversity(results, trial)]
+    return [" ".join(said)] if said else []
+
+
+def _against_baselines(results: StudyResults, trial: Trial, what: str) -> list[str]:
     metric = results.objectives[0].metric
     values = {
         baseline_name(name): Estimate(measured[metric], measured.get(metric + INTERVAL))
@@ -122,18 +137,18 @@ def _against_baselines(results: StudyResults, trial: Trial, what: str = "It") ->
 
 
 def _diversity(results: StudyResults, trial: Trial) -> list[str]:
-    """Its recall is 0.65 and its coverage 0.40, beside 0.92 and 0.46 of held-out images: samples
+    """Its recall is 0.65 and its coverage 0.40, those of held-out images 0.92 and 0.46: samples
     may be good and all alike, which KID hardly shows."""
     names = [name for name in DIVERSITY if name in trial.metrics]
     if not names or results.objectives[0].metric in DIVERSITY:
         return []
     own = " and ".join(f"its {name} is {text(estimate(trial, name))}" for name in names)
     real = [
-        f"{' and '.join(text(measured[name]) for name in names)} of {baseline_name(baseline)}"
+        f"{' and '.join(number(measured[name], 3) for name in names)}"
         for baseline, measured in results.baselines.items()
         if baseline.startswith(("held-out", "training")) and all(n in measured for n in names)
     ]
-    beside = f", beside {real[0]}" if real else ""
+    beside = f"; of real images, {real[0]}" if real else ""
     return [f"{own[0].upper()}{own[1:]}{beside}."]
 
 

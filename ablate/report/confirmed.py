@@ -14,7 +14,6 @@ from ablate.report.names import (
     configuration,
     estimate,
     metric_name,
-    number,
     text,
 )
 from ablate.results import StudyResults, Trial
@@ -32,40 +31,41 @@ def confirmed_best(results: StudyResults) -> dict[str, Any] | None:
     return min(top, key=lambda row: sign * row["confirmed"], default=None)
 
 
-def sentences(results: StudyResults, said: str = "") -> list[str]:
-    """The answer in confirmed values; empty if nothing was confirmed.
+def sentences(results: StudyResults, said: str = "", named: bool = False) -> list[str]:
+    """What fresh seeds say of the best, and of the configurations that have a name; empty if
+    nothing was confirmed.
 
     said: the name of a configuration whose comparison with the best was made already.
+    named: whether the best one's knobs were.
     """
     best = confirmed_best(results)
     if best is None:
         return []
     found = results.confirmation
-    metric = metric_name(results, found["metric"])
     seeds, samples = len(found["seeds"]), found["samples"]
-    again = f"Measured again on {seeds} fresh seed{'s' * (seeds > 1)} of {samples:,} samples"
-    what = f"{again}, the best is {_name(results, best)}, with {metric} {_value(best)}."
+    again = f"on {seeds} fresh seed{'s' * (seeds > 1)} of {samples:,} samples"
+    value = f"{metric_name(results, found['metric'])} {_value(best)}"
+    which = f"trial {best['trial']}" if named else _name(results, best)
+    what = f"Measured again {again}, the best is {which}, with {value}{_luck(results, best)}."
     rows = {row["trial"]: row for row in found["trials"]}
     against = [pair for pair in found["pairs"] if pair["trial"] == best["trial"]]
-    others = [pair for pair in against if not _top(rows, pair)]
-    named = [(pair, rows[pair["than"]]) for pair in others]
-    compared = [_compared(pair, row) for pair, row in named if row["name"] != (said or None)]
+    others = [(pair, rows[pair["than"]]) for pair in against if not _top(rows, pair)]
+    compared = [_compared(pair, row) for pair, row in others if row["name"] != (said or None)]
     if best["name"] is not None:
         compared = [f"That is {best['name']}.", *compared]
-    lost = [*_lost(results), *_breaking(rows)]
-    return [what, *_luck(results, best), *compared, *_others(rows, against), *lost]
+    return [what, *compared, *_lost(results), *_breaking(rows)]
 
 
-def _luck(results: StudyResults, row: dict[str, Any]) -> list[str]:
+def _luck(results: StudyResults, row: dict[str, Any]) -> str:
     """How the search's value compares with the confirmed one."""
     optimism, before = _optimism(results, row), _before(results, row)
     if optimism is None or before is None:
-        return []
-    search = f"The search had {number(before.value, 3)} for it"
+        return ""
+    search = f"; the search had {text(before)} for it"
     if abs(optimism.value) <= (optimism.half or 0.0):
-        return [f"{search}, which is the same within the noise."]
-    luck = "optimistic" if optimism.value > 0 else "pessimistic"
-    return [f"{search}: it was {luck} by {text(optimism._replace(value=abs(optimism.value)))}."]
+        return f"{search}, no difference that shows"
+    luck = "too good" if optimism.value > 0 else "too poor"
+    return f"{search}, {luck} by {text(optimism._replace(value=abs(optimism.value)))}"
 
 
 def _before(results: StudyResults, row: dict[str, Any]) -> Estimate | None:
@@ -119,28 +119,24 @@ def _top(rows: dict[int, Any], pair: dict[str, Any]) -> bool:
 
 
 def _compared(pair: dict[str, Any], other: dict[str, Any]) -> str:
-    """Better than the paper's setting (trial 0, 3.2 ± 0.2) by 3.1 ± 0.2, with probability …"""
+    """It is better than the paper's setting (trial 0, 3.2 ± 0.2) by 3.1 ± 0.2 (p …)"""
     gap = Estimate(abs(pair["difference"]), _half(pair))
-    chance = max(pair["probability"], 1 - pair["probability"])
     what = f"{other['name']} (trial {other['trial']}, {_value(other)})"
-    p = f"p {_p(pair['holm'])}, corrected by Holm"
+    p = f"paired, p {_p(pair['holm'])} after Holm's correction"
     if pair["holm"] >= ALPHA:
-        return f"It cannot be distinguished from {what}: the difference is {text(gap)} ({p})."
+        return f"No difference shows from {what}: {text(gap)} ({p})."
     which = "better" if pair["probability"] >= 0.5 else "worse"
-    by = f"by {text(gap)}, with probability {_probability(chance)}"
-    return f"It is {which} than {what} {by} ({p})."
+    return f"It is {which} than {what} by {text(gap)} ({p})."
 
 
-def _others(rows: dict[int, Any], against: list[dict[str, Any]]) -> list[str]:
-    """What of the other confirmed ones can be distinguished from the best."""
-    pairs = [pair for pair in against if _top(rows, pair)]
-    if not pairs:
-        return []
-    alike = [f"{pair['than']}" for pair in pairs if pair["holm"] >= ALPHA]
-    if not alike:
-        return ["The other confirmed configurations are worse, each by more than the noise."]
-    which = "trial " if len(alike) == 1 else "trials "
-    return [f"It cannot be distinguished from {which}{' and '.join(alike)}, measured again too."]
+def distinguished(results: StudyResults, best: int) -> dict[int, bool]:
+    """Trial -> whether fresh seeds tell it apart from the best, for those that they measured."""
+    found: dict[int, bool] = {}
+    for pair in results.confirmation.get("pairs", []):
+        if best in (pair["trial"], pair["than"]):
+            other = pair["than"] if pair["trial"] == best else pair["trial"]
+            found[other] = pair["holm"] < ALPHA
+    return found
 
 
 def _name(results: StudyResults, row: dict[str, Any]) -> str:
@@ -164,10 +160,6 @@ def row_estimate(row: dict[str, Any]) -> Estimate:
 def _half(row: dict[str, Any]) -> float:
     """Half-width of a 95 % interval; older records have the standard error alone."""
     return float(row.get("half", Z95 * row["error"]))
-
-
-def _probability(chance: float) -> str:
-    return "above 0.999" if chance > 0.999 else f"{chance:.3g}"
 
 
 def _p(value: float) -> str:

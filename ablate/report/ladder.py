@@ -22,6 +22,7 @@ from ablate.report.names import (
     Item,
     baseline_name,
     better,
+    bracketed,
     estimate,
     metric_label,
     metric_name,
@@ -70,7 +71,7 @@ def _tables(results: StudyResults, metric: str, ending: str = "") -> list[Table]
 
 
 def sentences(results: StudyResults) -> list[str]:
-    """What the ladder says, for the answer: from where to where, and by which step most of it."""
+    """What the ladder says, for the answer: from where to where, and by which steps."""
     if results.ladder and not _climbed(results):
         return alone(results)
     rungs = results.ladder["cumulative"] if results.ladder else []
@@ -80,13 +81,26 @@ def sentences(results: StudyResults) -> list[str]:
         return []
     metric = results.ladder["metrics"][0]
     base, top = (text(estimate(trial, metric)) for trial in ends if trial)
-    most = max(changed, key=lambda rung: abs(rung["change"][metric]["value"]))
-    return [
-        f"From the base to the last step of the ladder {metric_name(results, metric)} goes from "
-        f"{base} ({_cost(rungs[0])}) to {top} ({_cost(rungs[-1])}).",
-        f"The step that changes it most is {most['name']}: by "
-        f"{text(effect(most['change'], metric))}.",
-    ]
+    name, first, last = metric_name(results, metric), _cost(rungs[0]), _cost(rungs[-1])
+    ends_at = f"{name} goes from {base} ({first}) to {top} ({last})"
+    steps = _step_by_step(changed, metric)
+    return [f"From the base to the last step of the ladder {ends_at}: {steps}."]
+
+
+def _step_by_step(changed: list[dict[str, Any]], metric: str) -> str:
+    """by a −0.3 ± 0.1, b +0.2 ± 0.1; no change shows from c (0.0 ± 0.1) (paired, 95 %)"""
+    clear: list[str] = []
+    alike: list[str] = []
+    for rung in changed:
+        by = effect(rung["change"], metric)
+        assert by is not None
+        if rung["change"][metric]["excludes_zero"]:
+            clear.append(f"{rung['name']} {'+' * (by.value > 0)}{text(by)}")
+        else:
+            alike.append(f"{rung['name']} {bracketed(text(by))}")
+    said = [f"by {', '.join(clear)}"] * bool(clear)
+    said += [f"no change shows from {', '.join(alike)}"] * bool(alike)
+    return f"{'; '.join(said)} (paired, 95 %)"
 
 
 def last_trial(results: StudyResults) -> int | None:

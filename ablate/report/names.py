@@ -155,6 +155,11 @@ def text(item: Item) -> str:
     return number(item, 5 if 0.9 < item < 1 else 4)  # what matters of χ is its distance from 1
 
 
+def bracketed(shown: str) -> str:
+    """(0.3 ± 0.1); one that has brackets needs no others: (3.1 ± 1.2) × 10⁻⁵."""
+    return shown if shown.startswith("(") else f"({shown})"
+
+
 def number(value: float, digits: int = 4) -> str:
     """At most `digits` significant digits; whole numbers whole: 0.04231, 1,200, 3.1 × 10⁻⁶."""
     if not math.isfinite(value):

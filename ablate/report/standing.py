@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ablate.core.holm import holm
-from ablate.report.answers.wording import gap, named, sign_of, size
+from ablate.report.answers.wording import bare, gap, sign_of, size
 from ablate.report.coarse_trials import ranges
+from ablate.report.confirmed import distinguished
 from ablate.report.paired import ALPHA, searched_group
 from ablate.report.ranking import contenders, ranking
 from ablate.results import StudyResults, Trial
@@ -28,7 +29,8 @@ def origin(results: StudyResults, trial: Trial) -> str:
 
 def indistinguishable(results: StudyResults, best: Trial) -> list[Trial] | None:
     """The complete trials that are not worse than the best by paired differences, corrected by
-    Holm; the best is one of them. None if intervals are unknown."""
+    Holm; the best is one of them. Where fresh seeds measured a trial again, they decide. None if
+    intervals are unknown."""
     group, sign = searched_group(results), results.objectives[0].sign
     others = [t for t in contenders(results) if t.number != best.number and t.number in group]
     if best.number not in group:
@@ -37,8 +39,13 @@ def indistinguishable(results: StudyResults, best: Trial) -> list[Trial] | None:
     if any(each.p is None for each in found):
         return None
     corrected = holm([each.p or 0.0 for each in found])
-    pairs = zip(others, found, corrected, strict=True)
-    return [best, *(t for t, each, p in pairs if p >= ALPHA or sign * each.value < 0)]
+    apart = distinguished(results, best.number)
+    alike = [
+        trial
+        for trial, each, p in zip(others, found, corrected, strict=True)
+        if not apart.get(trial.number, p < ALPHA and sign * each.value > 0)
+    ]
+    return [best, *alike]
 
 
 def sentences(results: StudyResults, best: Trial) -> list[str]:
@@ -47,19 +54,20 @@ def sentences(results: StudyResults, best: Trial) -> list[str]:
 
 
 def _alike(results: StudyResults, best: Trial) -> list[str]:
-    field = len(contenders(results))
+    others = len(contenders(results)) - 1
     found = indistinguishable(results, best)
-    if found is None or field < 2:
+    if found is None or others < 1:
         return []
+    how = "paired differences, Holm's correction"
     if len(found) == 1:
-        return [
-            f"By the search's values it is better than each of the {field - 1} others (paired"
-            " differences, Holm's correction)."
-        ]
-    which = ranges(sorted(trial.number for trial in found if trial is not best))
+        each = f"each of the {others} other configurations" if others > 1 else "the other one"
+        return [f"It is better than {each} ({how})."]
+    numbers = sorted(trial.number for trial in found if trial is not best)
+    again = [number for number in numbers if number in distinguished(results, best.number)]
+    fresh = f"; on fresh seeds, too: {ranges(again)}" if again else ""
     return [
-        f"By the search's values {len(found) - 1} of {field - 1} others cannot be distinguished"
-        f" from it (paired differences, Holm's correction): {which}."
+        f"Of {others} others {len(numbers)} cannot be distinguished from it ({how}):"
+        f" {ranges(numbers)}{fresh}."
     ]
 
 
@@ -75,12 +83,11 @@ def _origin(results: StudyResults, best: Trial) -> list[str]:
         return ["The search found it."]
     before = known[0]
     found, sign = gap(results, best, before), sign_of(results, results.objectives[0].metric)
-    what = f"the best that was known before it, {origin(results, before)}, {named(results, before)}"
+    what = f"{origin(results, before)} ({bare(results, before)}), the best known before"
     if found is None or found.half is None:
-        return [f"The search found it; whether it is better than {what} is not known."]
+        return [f"The search found it; whether it is better than {what}, is not known."]
     if found.clear and sign * found.value < 0:
-        return [f"The search found it: it is better than {what} by {size(found)} ({found.how})."]
+        return [f"The search found it: it is better than {what}, by {size(found)} ({found.how})."]
     return [
-        f"The search found it, and nothing that is clearly better than {what}: the difference is"
-        f" {size(found)} ({found.how})."
+        f"The search found it, but no difference shows from {what}: {size(found)} ({found.how})."
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from matplotlib.figure import Figure
-from pytest import approx
 
 from ablate.report.scales import colours, set_scale, ticks_around_zero
 from ablate.report.shapes import Axis
@@ -27,8 +27,8 @@ def test_decades_beyond_the_linear_part_are_evenly_spaced() -> None:
     place = ax.transScale.transform
     heights = [place((0, y))[1] for y in (-0.02, -0.01, 0.0, 0.01, 0.02, 0.2, 2.0)]
     lengths = [b - a for a, b in pairwise(heights)]
-    assert lengths[:4] == [approx(lengths[0])] * 4
-    assert lengths[4] == approx(lengths[5])
+    assert lengths[:4] == [pytest.approx(lengths[0])] * 4
+    assert lengths[4] == pytest.approx(lengths[5])
     assert ax.get_ylabel().endswith("linear within ±0.02, log beyond")
 
 
@@ -37,6 +37,6 @@ def test_colours_tell_values_near_zero_apart() -> None:
     values = [-0.01, 0.01, 2.0]
     shades = colours(AROUND_ZERO, values)
     assert shades(0.01) - shades(-0.01) > 0.2
-    assert [shades(-0.01), shades(2.0)] == approx([0, 1])
+    assert [shades(-0.01), shades(2.0)] == pytest.approx([0, 1])
     assert colours(Axis("KID"), values)(0.01) < 0.01
-    assert colours(Axis("KID", log=True), [0.01, 0.1, 1.0])(0.1) == approx(0.5)
+    assert colours(Axis("KID", log=True), [0.01, 0.1, 1.0])(0.1) == pytest.approx(0.5)

@@ -10,8 +10,8 @@ from ablate.results import StudyResults, Trial
 
 
 def sentences(results: StudyResults, wanted: Asked) -> list[str]:
-    """The best at each cost that is better than all cheaper ones, and the cheapest that cannot be
-    distinguished from the best."""
+    """The cheapest that cannot be distinguished from the best, then the best at each cost that is
+    better than all cheaper ones."""
     metric, cost = wanted.metrics
     climb = best_by_cost(results, metric, cost)
     if not climb:
@@ -22,7 +22,7 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
         f" ({_sampler(trial)})"
         for trial in climb
     ]
-    return [f"The best for its cost: {'; '.join(steps)}.", *_enough(results, climb, metric, cost)]
+    return [*_enough(results, climb, metric, cost), f"The best for its cost: {'; '.join(steps)}."]
 
 
 def best_by_cost(results: StudyResults, metric: str, cost: str) -> list[Trial]:
@@ -37,27 +37,28 @@ def best_by_cost(results: StudyResults, metric: str, cost: str) -> list[Trial]:
 
 
 def _enough(results: StudyResults, climb: list[Trial], metric: str, cost: str) -> list[str]:
+    """From where on no difference from the best shows; never that there is none."""
     *cheaper, best = climb
     name = metric_name(results, cost)
+    spent = f"{text(best.metrics[cost])} {name} ({_sampler(best)})"
+    top = f"{value_of(results, best, metric)} at {spent}"
     gaps = [(trial, gap(results, trial, best, metric)) for trial in cheaper]
     if any(each is None or each.half is None for _, each in gaps):
-        return [f"How many are enough cannot be said ({UNKNOWN})."]
-    alike = [(trial, each) for trial, each in gaps if each is not None and not each.clear]
+        return [f"The best is {top}; whether fewer {name} are worse is not known ({UNKNOWN})."]
+    known = [(trial, each) for trial, each in gaps if each is not None]
+    alike = [(trial, each) for trial, each in known if not each.clear]
     if alike:
         trial, each = alike[0]
         return [
-            f"{text(trial.metrics[cost])} {name} are enough ({_sampler(trial)}): the best of all,"
-            f" with {text(best.metrics[cost])}, differs by {size(each)} ({each.how}), which is no"
-            " difference that shows."
+            f"From {text(trial.metrics[cost])} {name} on ({_sampler(trial)},"
+            f" {value_of(results, trial, metric)}) no difference from the best of all shows:"
+            f" {top}, a difference of {size(each)} ({each.how}, 95 %)."
         ]
-    known = [(trial, each) for trial, each in gaps if each is not None]
-    behind = [f"{text(trial.metrics[cost])} by {size(each)}" for trial, each in known]
-    if not behind:
-        return []
-    return [
-        f"Every step up to {text(best.metrics[cost])} {name} pays: fewer are worse,"
-        f" {listed(behind)} ({known[0][1].how})."
-    ]
+    if not known:
+        return [f"The best is also the cheapest: {top}."]
+    behind = [f"{text(trial.metrics[cost])} {name} by {size(each)}" for trial, each in known]
+    worse = f"every cheaper one is worse: {listed(behind[-4:])} ({known[0][1].how}, 95 %)"
+    return [f"The best is {top}, and {worse}."]
 
 
 def _sampler(trial: Trial) -> str:

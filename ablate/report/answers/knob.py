@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ablate.core.asked import Asked
 from ablate.core.holm import holm
@@ -15,12 +15,16 @@ from ablate.report.answers.wording import (
     listed,
     on_average,
     sign_of,
+    signed,
     size,
     value_of,
 )
-from ablate.report.names import Estimate, knob_name, metric_name, text
+from ablate.report.names import bracketed, knob_name, metric_name, number
 from ablate.report.paired import ALPHA, Difference
 from ablate.results import StudyResults, Trial, Value
+
+MOST_NAMED = 4
+"""Values that a sentence names one by one, at most."""
 
 Gaps = list[tuple[Value, Difference]]
 """Values of a knob, each with its gap to the best one."""
@@ -37,24 +41,38 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
 
 
 def contrasted(results: StudyResults, knob: str, best: dict[Value, Trial]) -> list[str]:
-    """constant is the best schedule, with KID 0.02: better than ve by 0.005 ± 0.002 (paired)."""
+    """constant has the best KID: 0.020 ± 0.002, better than ve by 0.005 ± 0.002 (paired, 95 %)."""
     (value, winner), *others = best.items()
-    opening = f"{at(knob, value)} has the best {value_of(results, winner)}, each value of"
-    opening += f" {knob_name(knob)} at its best setting of the other knobs"
     found = [(other, gap(results, winner, trial)) for other, trial in others]
     known = [(other, each) for other, each in found if each is not None]
     if any(each.half is None for _, each in known):
         ahead = listed([f"{at(knob, other)} by {size(each)}" for other, each in known])
-        return [f"{opening}; it is ahead of {ahead} ({UNKNOWN})."]
+        opening = f"{at(knob, value)} has the best mean, {value_of(results, winner)}"
+        return [f"{opening}, ahead of {ahead} ({UNKNOWN})."]
     beaten, alike = _told_apart(results, known)
-    parts = []
-    if beaten:
-        by = listed([f"{at(knob, other)} by {size(each)}" for other, each in beaten])
-        parts.append(f"it is better than {by} ({known[0][1].how}, 95 %)")
-    if alike:
-        names = listed([f"{at(knob, other)} ({size(each)})" for other, each in alike])
-        parts.append(f"no difference shows from {names}")
-    return [f"{opening}: {'; '.join(parts)}."] if parts else [f"{opening}."]
+    which = "the best" if beaten and not alike else "the best mean"
+    opening = f"{at(knob, value)} has {which} {value_of(results, winner)}"
+    parts = [f"better than {_nearest(knob, beaten, ' by {}'.format)}"] if beaten else []
+    parts += [f"no difference shows from {_nearest(knob, alike, _aside)}"] if alike else []
+    if not parts:
+        return [f"{opening}."]
+    setting = f"each value of {knob_name(knob)} at its best setting of the other knobs"
+    return [f"{opening}: {'; '.join(parts)} ({known[0][1].how}, 95 %), {setting}."]
+
+
+def _nearest(knob: str, gaps: Gaps, form: Callable[[str], str]) -> str:
+    """a by 0.01 ± 0.002, b by 0.1 ± 0.02 and 3 others by 0.2 or more."""
+    near = gaps if len(gaps) <= MOST_NAMED + 1 else gaps[:MOST_NAMED]
+    far = gaps[len(near) :]
+    parts = [f"{at(knob, other)}{form(size(each))}" for other, each in near]
+    if far:
+        least = min(abs(each.value) for _, each in far)
+        parts.append(f"{len(far)} others{form(f'{number(least, 2)} or more')}")
+    return listed(parts)
+
+
+def _aside(shown: str) -> str:
+    return f" {bracketed(shown)}"
 
 
 def _told_apart(results: StudyResults, found: Gaps) -> tuple[Gaps, Gaps]:
@@ -79,9 +97,13 @@ def _average(results: StudyResults, knob: str, first: Value, others: Sequence[Va
     if not shared:
         return []
     name = metric_name(results, first_metric(results))
+    counts = {count for _, count, _ in shared}
+    over = f" {counts.pop()}" if len(counts) == 1 else ""
     parts = [
-        f"{at(knob, other)} less {at(knob, first)} is {text(Estimate(mean.value, mean.half))}"
-        f" over {count} settings"
+        f"{signed(mean)} with {at(knob, other)}" + f" ({count} settings)" * (not over)
         for other, count, mean in shared
     ]
-    return [f"On average over the settings that values share, {name} of {listed(parts)}."]
+    return [
+        f"On average over the{over} settings of the other knobs that values share, {name} differs"
+        f" from that with {at(knob, first)} by {listed(parts)} (paired)."
+    ]

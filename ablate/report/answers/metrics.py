@@ -17,7 +17,7 @@ from ablate.report.answers.wording import (
     signed,
     value_of,
 )
-from ablate.report.names import knob_name, metric_name
+from ablate.report.names import bracketed, knob_name, metric_name
 from ablate.report.paired import Difference
 from ablate.results import StudyResults, Trial, Value
 
@@ -26,20 +26,21 @@ OFF = {"chi": 1.0, "guidance": 1.0, "score_scale": 1.0, "n": 0}
 
 
 def sentences(results: StudyResults, wanted: Asked) -> list[str]:
-    """Each value against the one that does nothing, by both metrics and by the objective."""
+    """Each value against the one that does nothing, by both metrics and by the objective; first the
+    value that is best by the objective."""
     (knob,) = wanted.knobs
     best = best_at(results, knob)
     if len(best) < 2:
         return [f"There are no two values of {knob_name(knob)} to contrast."]
     off = OFF.get(knob) if OFF.get(knob) in best else min(best, key=str)
     assert off is not None
-    names = list(dict.fromkeys([first_metric(results), *wanted.metrics]))
-    opening = f"At its best setting of the other knobs, {at(knob, off)} has "
-    opening += ", ".join(value_of(results, best[off], name) for name in names)
+    names = list(dict.fromkeys([*wanted.metrics, first_metric(results)]))
     others = [value for value in best if value != off]
+    off_has = ", ".join(value_of(results, best[off], name) for name in names)
     return [
-        f"{opening}.",
-        *(_against(results, knob, value, off, best, names) for value in others),
+        _against(results, knob, others[0], off, best, names),
+        f"{at(knob, off)} has {off_has}, as all values at its best setting of the other knobs.",
+        *(_against(results, knob, value, off, best, names) for value in others[1:]),
         *(each for value in others for each in _average(results, knob, value, off, names)),
     ]
 
@@ -53,7 +54,7 @@ def _against(
     names: list[str],
 ) -> str:
     found = {name: gap(results, best[value], best[off], name) for name in names}
-    return f"{at(knob, value)} against it: {'; '.join(_said(results, found))}."
+    return f"{at(knob, value)} against {at(knob, off)}: {'; '.join(_said(results, found))}."
 
 
 def _average(
@@ -80,7 +81,7 @@ def _said(results: StudyResults, found: dict[str, Difference | None]) -> list[st
             parts.append(f"{name} {signed(each)} ({UNKNOWN})")
         elif each.clear:
             which = "better" if sign_of(results, metric) * each.value < 0 else "worse"
-            parts.append(f"{name} is {which} ({signed(each)})")
+            parts.append(f"{name} is {which} {bracketed(signed(each))}")
         else:
-            parts.append(f"no difference of {name} shows ({signed(each)})")
+            parts.append(f"no difference of {name} shows {bracketed(signed(each))}")
     return parts

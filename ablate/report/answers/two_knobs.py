@@ -11,7 +11,8 @@ from ablate.results import StudyResults
 def sentences(results: StudyResults, wanted: Asked) -> list[str]:
     """The spread between the best and the worst value of each knob, at the best of the others."""
     name = metric_name(results, first_metric(results))
-    return [_spread(results, knob, name) for knob in wanted.knobs]
+    first, *others = (_spread(results, knob, name).rstrip(".") for knob in wanted.knobs)
+    return ["; ".join([first, *(each[0].lower() + each[1:] for each in others)]) + "."]
 
 
 def _spread(results: StudyResults, knob: str, name: str) -> str:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ablate.report.knobs import distinguishing, knob_values
-from ablate.report.names import Estimate, configuration, estimate, knob_name, metric_name, text
-from ablate.report.paired import Difference, Group, fitting_group
+from ablate.report.names import (
+    Estimate,
+    configuration,
+    estimate,
+    knob_name,
+    metric_name,
+    text,
+    trial_name,
+)
+from ablate.report.paired import Difference, fitting_group
 from ablate.report.ranking import contenders
 from ablate.results import StudyResults, Trial, Value
 
@@ -77,16 +85,16 @@ def value_of(results: StudyResults, trial: Trial, metric: str = "") -> str:
     return f"{metric_name(results, metric)} {text(estimate(trial, metric))}"
 
 
+def bare(results: StudyResults, trial: Trial) -> str:
+    """trial 7: adls, class-average, for brackets of their own."""
+    return trial_name(results, trial, distinguishing(results))
+
+
 def named(results: StudyResults, trial: Trial, without: Sequence[str] = ()) -> str:
     """trial 7 (adls, class-average), without knobs that the sentence has already."""
     knobs = [knob for knob in distinguishing(results) if knob not in without]
     what = configuration(results, trial, knobs)
     return f"trial {trial.number}" + f" ({what})" * bool(what)
-
-
-def source(group: Group) -> str:
-    """Which numbers these are."""
-    return "measured again on fresh seeds" if group.confirmed else "as the search measured them"
 
 
 def listed(parts: Sequence[str]) -> str:
