@@ -70,6 +70,7 @@ class Picture(NamedTuple):
     caption: str
     png: bytes | None  # None: the store has none
     trial: int | None = None  # whose it is
+    label: str = ""  # beside it, in a compact group
 
     @property
     def name(self) -> str:
@@ -78,11 +79,15 @@ class Picture(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """Pictures of one kind below their own heading, side by side or as strips across the page."""
+    """Pictures of one kind below their own heading, side by side or as strips across the page.
+
+    compact: strips of which each has its label at the left, and no caption.
+    """
 
     title: str
     pictures: list[Picture]
     strips: bool = False
+    compact: bool = False
 
 
 class Legend(NamedTuple):

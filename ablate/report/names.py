@@ -82,8 +82,8 @@ def in_order(knobs: set[str]) -> list[str]:
 
 
 def knob_name(knob: str) -> str:
-    """chi -> χ, step_size -> step size."""
-    return SYMBOLS.get(knob, knob.replace("_", " "))
+    """chi -> χ, sigma_max -> σ max, step_size -> step size."""
+    return " ".join(SYMBOLS.get(part, part) for part in knob.split("_"))
 
 
 def metric_name(results: StudyResults, metric: str) -> str:

@@ -111,11 +111,11 @@ def test_the_map_has_pruned_trials_and_the_law() -> None:
     assert law.law_map(empty()) is None
 
 
-def stored(folder: Path) -> Callable[[str, str], Path]:
-    """A store of eight grey images of 8 × 8 for every run but one."""
+def stored(folder: Path, without: str = "run-13-") -> Callable[[str, str], Path]:
+    """A store of eight grey images of 8 × 8 for every run but those of one trial."""
 
     def fetch(run_id: str, name: str) -> Path:
-        if name != IMAGES or run_id.startswith("run-13-"):
+        if name != IMAGES or run_id.startswith(without):
             raise FileNotFoundError(name)
         path = folder / f"{run_id}.npz"
         images = np.full((64, 1, 8, 8), zlib.crc32(run_id.encode()) % 256, dtype=np.uint8)
@@ -128,7 +128,7 @@ def stored(folder: Path) -> Callable[[str, str], Path]:
 def test_rows_of_the_same_noise_are_large_enough_and_never_empty(tmp_path: Path) -> None:
     groups = same_noise.pictures(study(), stored(tmp_path))
     across = groups[0].pictures
-    assert [each.caption.split(":")[0] for each in across] == ["Median", "Worst"]  # no best: lost
+    assert [each.caption.split(",")[0] for each in across] == ["Median", "Worst"]  # no best: lost
     assert all(each.png is not None for group in groups for each in group.pictures)
     assert len({each.name for group in groups for each in group.pictures}) == sum(
         len(group.pictures) for group in groups
@@ -137,6 +137,37 @@ def test_rows_of_the_same_noise_are_large_enough_and_never_empty(tmp_path: Path)
     width, height = (int.from_bytes(header[at : at + 4], "big") for at in (16, 20))
     assert height == same_noise.LEAST
     assert width == 8 * 64 + 7 * same_noise.GAP
+
+
+def test_rows_along_a_knob_differ_in_nothing_else(tmp_path: Path) -> None:
+    """L = 2 and 3 occur only with another chi, r or start: no effect of L can be seen."""
+    assert list(same_noise.alone(study(), "L")) == []
+    assert set(same_noise.alone(study(), "levels")) == {10, 20}
+    starts = same_noise.alone(study(), "init")
+    assert {value: trial.number for value, trial in starts.items()} == {
+        "class-gaussian": 13,
+        "lognormal": 10,
+    }
+    (group,) = (
+        each
+        for each in same_noise.pictures(study(), stored(tmp_path, without="run-9-"))
+        if each.title == "Along init alone: pf-heun, levels = 20"
+    )
+    assert [each.label.split(":")[0] for each in group.pictures] == ["class-gaussian", "lognormal"]
+
+
+def test_what_a_study_asks_about_is_shown_though_other_knobs_change_with_it(
+    tmp_path: Path,
+) -> None:
+    asks = study()._replace(spec={"answers": "L"})
+    titles = [group.title for group in same_noise.pictures(asks, stored(tmp_path))]
+    assert titles[1] == "Each L at its best setting of the others, which differ, too"
+
+
+def test_many_values_of_a_knob_are_shown_from_end_to_end() -> None:
+    trials = [trial(n, {"chi": 0.99 + n / 1000}, [{"kid": 1.0 + n}]) for n in range(9)]
+    found = same_noise.alone(study()._replace(trials=trials), "chi")
+    assert [shown.number for shown in found.values()] == [0, 2, 4, 6, 8]
 
 
 def test_a_png_holds_its_pixels() -> None:

@@ -17,9 +17,8 @@ from ablate.report.answers.wording import (
     sign_of,
     signed,
     size,
-    value_of,
 )
-from ablate.report.names import bracketed, knob_name, metric_name, number
+from ablate.report.names import bracketed, estimate, knob_name, metric_name, number, text
 from ablate.report.paired import ALPHA, Difference
 from ablate.results import StudyResults, Trial, Value
 
@@ -41,23 +40,30 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
 
 
 def contrasted(results: StudyResults, knob: str, best: dict[Value, Trial]) -> list[str]:
-    """constant has the best KID: 0.020 ± 0.002, better than ve by 0.005 ± 0.002 (paired, 95 %)."""
+    """The schedule with the best KID is ve (0.020 ± 0.002): better than constant by …"""
     (value, winner), *others = best.items()
     found = [(other, gap(results, winner, trial)) for other, trial in others]
     known = [(other, each) for other, each in found if each is not None]
     if any(each.half is None for _, each in known):
         ahead = listed([f"{at(knob, other)} by {size(each)}" for other, each in known])
-        opening = f"{at(knob, value)} has the best mean, {value_of(results, winner)}"
+        opening = f"The {knob_name(knob)} with the best mean {_value(results, value, winner)}"
         return [f"{opening}, ahead of {ahead} ({UNKNOWN})."]
     beaten, alike = _told_apart(results, known)
     which = "the best" if beaten and not alike else "the best mean"
-    opening = f"{at(knob, value)} has {which} {value_of(results, winner)}"
+    opening = f"The {knob_name(knob)} with {which} {_value(results, value, winner)}"
     parts = [f"better than {_nearest(knob, beaten, ' by {}'.format)}"] if beaten else []
     parts += [f"no difference shows from {_nearest(knob, alike, _aside)}"] if alike else []
     if not parts:
         return [f"{opening}."]
     setting = f"each value of {knob_name(knob)} at its best setting of the other knobs"
     return [f"{opening}: {'; '.join(parts)} ({known[0][1].how}, 95 %), {setting}."]
+
+
+def _value(results: StudyResults, value: Value, trial: Trial) -> str:
+    """KID is class-gaussian (0.020 ± 0.002)"""
+    metric = first_metric(results)
+    measured = bracketed(text(estimate(trial, metric)))
+    return f"{metric_name(results, metric)} is {text(value)} {measured}"
 
 
 def _nearest(knob: str, gaps: Gaps, form: Callable[[str], str]) -> str:

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ablate.report.answers.contrast import declared
-from ablate.report.answers.wording import best_at
+from ablate.report.answers.wording import FOLLOWING, at, best_at, matched
 from ablate.report.blocks import Picture, Pictures
 from ablate.report.gallery import Fetch
-from ablate.report.knobs import distinguishing, varied
-from ablate.report.names import estimate, knob_name, metric_name, text, trial_name
+from ablate.report.knobs import distinguishing, is_scale, varied
+from ablate.report.names import (
+    configuration,
+    estimate,
+    knob_name,
+    metric_name,
+    text,
+    trial_name,
+)
 from ablate.report.ranking import contenders, pruned_trials, ranking
-from ablate.results import IMAGES, StudyResults, Trial
+from ablate.results import IMAGES, StudyResults, Trial, Value
 
 COLUMNS = 8
 LEAST = 64
 """Pixels of a picture's side, at least; a larger one is not scaled."""
 
 GAP = 4
-MOST_KNOBS, MOST_ROWS = 3, 6
+MOST_KNOBS, MOST_ROWS = 3, 5
+
+ROLES = ("best", "median", "worst", "pruned, the worst", "diverged")
+"""Of the trials that stand for all."""
 
 Pixels = Any
 """A row of images, uint8, [n, C, H, W]."""
@@ -34,23 +44,61 @@ Pixels = Any
 
 def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
     """From the best to the worst of all, then along the knobs; rows without images are left out."""
-    groups = {"From the best to the worst, on the same noise": _across(results)}
-    for knob in _knobs(results):
-        best = list(best_at(results, knob).items())[:MOST_ROWS]
-        trials = {f"{knob_name(knob)} = {text(value)}": trial for value, trial in best}
-        groups[f"Along {knob_name(knob)}, each value at its best setting"] = trials
-    made: list[Pictures] = []
-    for place, (title, trials) in enumerate(groups.items()):
-        rows = _rows(results, fetch, trials, place)
-        made += [Pictures(title, rows, strips=True)] if len(rows) > 1 else []
-    return made
+    rows = _rows(results, fetch, _across(results), 0)
+    made = [Pictures("From the best to the worst, on the same noise", rows, strips=True)]
+    knobs = _knobs(results)
+    for place, knob in enumerate(_asked(results), 1 + len(knobs)):
+        best = {} if knob in knobs else best_at(results, knob)
+        among = {at(knob, value): trial for value, trial in list(best.items())[:MOST_ROWS]}
+        title = f"Each {knob_name(knob)} at its best setting of the others, which differ, too"
+        made.append(Pictures(title, _rows(results, fetch, among, place), strips=True))
+    for place, knob in enumerate(knobs, 1):
+        along = {at(knob, value): trial for value, trial in alone(results, knob).items()}
+        rows = _rows(results, fetch, along, place)
+        made.append(Pictures(_title(results, knob, along), rows, strips=True, compact=True))
+    return [group for group in made if len(group.pictures) > 1]
+
+
+def _title(results: StudyResults, knob: str, along: Mapping[str, Trial]) -> str:
+    """Along χ alone: adls, r = 0.65"""
+    trial = next(iter(along.values()))
+    others = [each for each in distinguishing(results) if each not in (knob, *FOLLOWING)]
+    what = configuration(results, trial, others)
+    return f"Along {knob_name(knob)} alone" + f": {what}" * bool(what)
+
+
+def alone(results: StudyResults, knob: str) -> dict[Value, Trial]:
+    """Trials that differ in this knob and in nothing else: the setting of the others with most
+    values, the best of these; of numbers some from end to end. Values that occur only together
+    with a change of another knob show no effect of this one."""
+    sign, metric = results.objectives[0].sign, results.objectives[0].metric
+
+    def worth(taken: Mapping[Value, Trial]) -> tuple[int, float]:
+        best = min(sign * trial.metrics[metric] for trial in taken.values())
+        return min(len(taken), MOST_ROWS), -best
+
+    settings = matched(results, knob)
+    if not settings:
+        return {}
+    found = max(settings, key=worth)
+    values = list(found)
+    if is_scale(values):
+        values = sorted(values)
+        count = min(len(values), MOST_ROWS)
+        values = [values[round(k * (len(values) - 1) / (count - 1))] for k in range(count)]
+    return {value: found[value] for value in values[:MOST_ROWS]}
 
 
 def _knobs(results: StudyResults) -> list[str]:
-    """The knobs that the study asks about, then others; those with several contrasted values."""
+    """The knobs that the study asks about, then others; those that some trials differ in alone."""
+    names = dict.fromkeys([*_asked(results), *varied(results)])
+    return [knob for knob in names if len(alone(results, knob)) > 1][:MOST_KNOBS]
+
+
+def _asked(results: StudyResults) -> Sequence[str]:
+    """The knobs that the study asks about."""
     wanted = declared(results)
-    names = dict.fromkeys([*(wanted.knobs if wanted else ()), *varied(results)])
-    return [knob for knob in names if len(best_at(results, knob)) > 1][:MOST_KNOBS]
+    return wanted.knobs if wanted else ()
 
 
 def _across(results: StudyResults) -> dict[str, Trial]:
@@ -58,13 +106,17 @@ def _across(results: StudyResults) -> dict[str, Trial]:
     field, sign = contenders(results), results.objectives[0].sign
     pruned = sorted(pruned_trials(results), key=lambda each: sign * each[1].value)
     diverged = [trial for trial in results.trials if trial.state == "diverged"]
-    named = [
-        ("best", field[:1]),
-        ("median", field[len(field) // 2 :][:1]),
-        ("worst", ranking(results)[-1:]),
-        ("pruned, the worst", [trial for trial, _ in pruned[-1:]]),
-        ("diverged", diverged[:1]),
-    ]
+    named = zip(
+        ROLES,
+        (
+            field[:1],
+            field[len(field) // 2 :][:1],
+            ranking(results)[-1:],
+            [trial for trial, _ in pruned[-1:]],
+            diverged[:1],
+        ),
+        strict=True,
+    )
     rows: dict[str, Trial] = {}
     for role, found in named:
         for trial in found:
@@ -83,8 +135,12 @@ def _rows(
         if png is not None:
             metric = results.objectives[0].metric
             value = f"{metric_name(results, metric)} {text(estimate(trial, metric))}"
-            what = f"{role[0].upper()}{role[1:]}: {trial_name(results, trial, knobs)}; {value}."
-            made.append(Picture(f"same-noise-{group}", str(place), what, png))
+            what = f"{trial_name(results, trial, knobs)}; {value}."
+            caption = f"{role}, {what}" if role in ROLES else what
+            caption = caption[0].upper() + caption[1:]
+            kind = f"same-noise-{group}"
+            label = f"{role}: {value}"
+            made.append(Picture(kind, str(place), caption, png, trial.number, label))
     return made
 
 

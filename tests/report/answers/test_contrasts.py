@@ -32,7 +32,7 @@ def test_a_study_that_declares_nothing_gets_no_contrast() -> None:
 def test_a_knob_names_the_best_value_and_by_how_much() -> None:
     """class-gaussian is best at 0.0119; the oracle at 0.0094 is none of the values."""
     text = said("init")
-    assert text.startswith("class-gaussian has the best KID 0.01190 ± 0.00099")
+    assert text.startswith("The init with the best KID is class-gaussian (0.01190 ± 0.00099)")
     assert "better than class-average by 0.01260 ± 0.00025 and lognormal by 0.1071 ± 0.0031" in text
     assert "forward-data" not in text
 
