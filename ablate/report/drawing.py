@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from ablate.report.law_plot import draw_law
 from ablate.report.look import NARROW, STYLE, WIDTH
+from ablate.report.packing import packed_figure, packed_svg
 from ablate.report.plots import draw
 from ablate.report.shapes import Drawn, Ladder, LawMap, Panels, Scatter, Shape
 
@@ -19,15 +20,15 @@ def drawn(data: Shape) -> Drawn:
         return data
     with matplotlib.rc_context(STYLE):
         figure = _figure(data)
-        svg = _saved(figure, "svg", {"Date": None, "Creator": None})
+        svg = packed_svg(_saved(figure, "svg", {"Date": None, "Creator": None}))
         figure.set_layout_engine("none")  # it is laid out: once is enough
-        png = _saved(figure, "png", {"Software": None})
+        png = packed_figure(_saved(figure, "png", {"Software": None}))
         pdf = _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
     with matplotlib.rc_context(STYLE | {"figure.figsize": (NARROW, 3.2)}):
         figure = _figure(data)
         slim = figure.get_figwidth() < WIDTH  # else its shape has one width only
         narrow = _saved(figure, "svg", {"Date": None, "Creator": None}) if slim else b""
-    return Drawn(svg, png, pdf, narrow)
+    return Drawn(svg, png, pdf, packed_svg(narrow))
 
 
 def _figure(data: Ladder | Panels | Scatter | LawMap) -> Figure:

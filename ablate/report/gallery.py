@@ -10,6 +10,7 @@ from ablate.report.blocks import Picture, Pictures
 from ablate.report.columns import searched_for_copies
 from ablate.report.knobs import distinguishing
 from ablate.report.names import trial_name
+from ablate.report.packing import packed_picture
 from ablate.report.ranking import contenders, ranking
 from ablate.results import NEIGHBOURS, SAMPLES, TRAJECTORY, StudyResults, Trial
 
@@ -70,6 +71,8 @@ def _caption(results: StudyResults, role: str, trial: Trial) -> str:
 
 def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:
     try:
-        return fetch(trial.cells[0].run_id, artifact).read_bytes() if trial.cells else None
+        if not trial.cells:
+            return None
+        return packed_picture(fetch(trial.cells[0].run_id, artifact).read_bytes())
     except FileNotFoundError:
         return None
