@@ -132,6 +132,20 @@ class Leases:
     def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
         return LEASES.c.study == self._study, LEASES.c.item == item
 
+    def sweep(self) -> None:
+        """Delete the leases of all studies that are free, since they have expired or their owner
+        is gone."""
+
+        def delete() -> None:
+            with self.writing(), self._engine.begin() as connection:
+                connection.execute(sa.delete(LEASES).where(LEASES.c.until < self._now()))
+                owners = connection.scalars(sa.select(LEASES.c.owner).distinct())
+                gone = [owner for owner in owners if is_gone(owner)]
+                if gone:
+                    connection.execute(sa.delete(LEASES).where(LEASES.c.owner.in_(gone)))
+
+        self._patiently(delete)
+
     # --- other workers -----------------------------------------------------------------------
 
     def others(self, prefix: str) -> set[str]:

@@ -116,6 +116,7 @@ class Worker:
         self._presence = (
             f"worker/{self.leases.owner.split()[-1]}"  # the lease that shows it is here
         )
+        self.leases.sweep()
         self.leases.take(self._presence)
         self.limits = Limits(self.study)
         self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher)
@@ -208,7 +209,7 @@ class Worker:
             self.leases.hurry()
             with shielded(), suppress(UserError, *TROUBLES):
                 for run_id in self.runner.open:
-                    self.record.close(run_id, "interrupted", "the study was stopped")
+                    self.record.interrupt(run_id, "the study was stopped")
                 with self.leases.alone():
                     self.leases.release(self._presence)
                     if not self.leases.others("worker/"):
