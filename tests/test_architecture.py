@@ -50,7 +50,7 @@ HOMES = {
     },
     "sqlalchemy": {"search.database", "experiment.leases"},
     "mlflow": {
-        *("tracking.client", "tracking.inputs", "tracking.reader", "tracking.transaction"),
+        *("tracking.client", "tracking.inputs", "tracking.served_runs", "tracking.transaction"),
         *("tracking.writer", "tracking.ui_page", "tracking.ui_server"),
     },
     "typer": {

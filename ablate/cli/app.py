@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ablate.core.errors import UserError, first_line, hide_secrets
+from ablate.core.lacking import lacking
 from ablate.core.plain_text import plain
 from ablate.core.version import VERSION
 from ablate.core.workspace import Workspace
@@ -83,7 +84,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = READER_LEFT
     except Exception as error:
-        if type(error).__module__.startswith("mlflow"):
+        if (line := lacking(error)) is not None:
+            code = _complain(line)
+        elif type(error).__module__.startswith("mlflow"):
             code = _complain(f"MLflow: {first_line(error)}")
         else:  # a mistake of ours: all that helps to find it, but no password
             print(plain(hide_secrets(traceback.format_exc())), file=sys.stderr, end="")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ablate.core.errors import UserError
+from ablate.core.plain_text import plain
 from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 
@@ -57,18 +59,30 @@ def tracked(workspace: Workspace, tracking: str) -> Workspace:
 
 
 def shared(workspace: Workspace, storage: str, tracking: str) -> Workspace:
-    """The workspace with the database and MLflow server that machines share, checked."""
+    """The workspace with the database and MLflow server that machines share, checked. A worker may
+    start before they do: they are waited for, as later."""
     if bool(storage) != bool(tracking):
         missing = "--tracking-uri" if storage else "--storage"
         raise UserError(f"{missing} is missing: machines share both the search and the record")
     if not storage:
         return workspace
     from ablate.core.errors import keep_secret
+    from ablate.core.patience import longest_wait
     from ablate.search import database
+    from ablate.tracking.client import reach
 
     keep_secret(storage)
-    database.check(storage)
-    return tracked(workspace, tracking)._replace(storage=storage)
+    keep_secret(tracking)
+    database.check(storage, _waiting)
+    reach(tracking, longest_wait(), _waiting)
+    return workspace._replace(tracking=tracking, storage=storage)
+
+
+def _waiting(reason: str) -> None:
+    from ablate.core.patience import longest_wait
+
+    line = f"{plain(' '.join(reason.split()))}: waiting for up to {longest_wait():g} s"
+    print(line, file=sys.stderr, flush=True)
 
 
 def read_study(

@@ -16,24 +16,27 @@ def is_full(error: BaseException) -> bool:
     return any(
         (isinstance(each, OSError) and each.errno in FULL)
         or any(word in str(each).lower() for word in WORDS)
-        for each in _chain(error)
+        for each in chain(error)
     )
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that led to it."""
     each: BaseException | None = error
     while each is not None:
         yield each
         each = each.__cause__ or each.__context__
 
 
-def full(folder: Path, needed: int) -> str:
-    """The disk of /data/mlruns is full (0 MB left): …; needed: bytes of the whole work."""
+def full(folder: Path | str | None, needed: int | None = None) -> str:
+    """The disk of /data/mlruns is full (0 MB left; …): make room.
+
+    folder: where, or a file there; None if it is not known. needed: bytes of the whole work.
+    """
     try:
-        left = f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB left"
+        left = f"{shutil.disk_usage(folder or '.').free / 1e6:,.0f} MB left"
     except OSError:
         left = "free space unknown"
-    return (
-        f"the disk of {folder} is full ({left}; about {max(1, needed / 1e6):,.0f} MB are needed in"
-        " all): make room"
-    )
+    if needed is not None:
+        left += f"; about {max(1, needed / 1e6):,.0f} MB are needed in all"
+    return f"the disk{f' of {folder}' if folder else ''} is full ({left}): make room"

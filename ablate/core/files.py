@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -39,8 +40,18 @@ def make_whole(path: Path, make: Callable[[Path], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with waiting(path.with_name(f".{path.name}.lock")):
         if not path.exists():  # another process may have written it meanwhile
+            _sweep(path)
             with whole_file(path) as scratch:
                 make(scratch)
+
+
+def _sweep(path: Path) -> None:
+    """Delete what processes left that were killed while they made `path`: the lock shows that none
+    is at it. SQLite puts a journal beside a scratch file."""
+    scratch = re.compile(rf"\.{re.escape(path.name)}\.\w{{8}}(-journal|-wal|-shm)?", re.ASCII)
+    for file in path.parent.iterdir():
+        if scratch.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -33,11 +33,11 @@ from ablate.results import (
     VOCABULARY,
 )
 from ablate.samplers.registry import SAMPLERS
-from ablate.tracking.client import COARSENESS, CONFIRMS, WARNING
 from ablate.tracking.inputs import Inputs
 from ablate.tracking.studies import open_study
 from ablate.tracking.study_note import NOTE
 from ablate.tracking.study_run import StudyRun
+from ablate.tracking.vocabulary import COARSENESS, CONFIRMS, WARNING
 from ablate.tracking.writer import Tracker
 
 FIRST_SAMPLES, SHOWN = "first-samples.png", 8

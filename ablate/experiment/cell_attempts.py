@@ -16,8 +16,8 @@ from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
 from ablate.results import ERROR
-from ablate.tracking.client import CONFIRMS
 from ablate.tracking.study_run import StudyRun
+from ablate.tracking.vocabulary import CONFIRMS
 
 ATTEMPTS = 3
 """Attempts at a cell that raises an error, before its trial fails."""
@@ -109,10 +109,13 @@ class CellAttempts:
         errors = {name + ERROR: each.sampling_error for name, each in found.items()}
         return result._replace(metrics=result.metrics | values | errors)
 
-    def close(self, cell: DrawnCell, settings: Settings) -> None:
-        """Write a cell's metrics, by the number of samples that they are of, and its status."""
-        result, params = cell.result, {**settings.knobs(), "seed": cell.seed}
+    def close(self, cell: DrawnCell, trial: OpenTrial) -> None:
+        """Write a cell's metrics, by the number of samples that they are of, and its status; unless
+        another worker took over, which has deleted the cell's files."""
+        result, params = cell.result, {**trial.settings.knobs(), "seed": cell.seed}
         with shielded():
+            if not self._leases.holds(trial.lease):
+                raise TakenOverError
             for samples, metrics in result.rungs.items():
                 self._record.log(cell.run_id, metrics, step=samples)
             drawn = len(result.drawing.pixels)

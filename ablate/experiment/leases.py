@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,10 +22,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ablate.core.files import turn
+from ablate.core.patience import seconds
 from ablate.experiment.owner import is_gone, new_owner
 from ablate.search.database import connect, patiently, set_up
 
-LASTS = float(os.environ.get("ABLATE_LEASE_SECONDS", "60"))
+LASTS = seconds("ABLATE_LEASE_SECONDS", 60.0)
 """Seconds that a worker may be out of touch before another takes over its trial."""
 
 LEAVING = 5.0
@@ -47,16 +47,18 @@ LEASES = sa.Table(
 class Leases:
     """The leases of one worker in one study."""
 
-    def __init__(self, url: str, study: str, lasts: float = LASTS) -> None:
+    def __init__(
+        self, url: str, study: str, lasts: float = LASTS, patience: float | None = None
+    ) -> None:
         self._study, self._lasts = study, lasts
-        self._patience: float | None = None  # seconds to wait for the database; None: the default
+        self._patience = patience  # seconds to wait for the database; None: the default
         self.owner = new_owner()
         self._engine = connect(url)
         self._insert = postgresql.insert if self._on_server() else sqlite.insert
         self._held: dict[str, float] = {}  # item -> time of the last renewal
         self._done: list[str] = []  # finished items whose rows are still to be deleted
         self._stop = threading.Event()
-        set_up(lambda: METADATA.create_all(self._engine))
+        set_up(lambda: METADATA.create_all(self._engine), patience)
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     # --- one item ----------------------------------------------------------------------------
@@ -129,6 +131,20 @@ class Leases:
 
     def _which(self, item: str) -> tuple[sa.ColumnElement[bool], ...]:
         return LEASES.c.study == self._study, LEASES.c.item == item
+
+    def sweep(self) -> None:
+        """Delete the leases of all studies that are free, since they have expired or their owner
+        is gone."""
+
+        def delete() -> None:
+            with self.writing(), self._engine.begin() as connection:
+                connection.execute(sa.delete(LEASES).where(LEASES.c.until < self._now()))
+                owners = connection.scalars(sa.select(LEASES.c.owner).distinct())
+                gone = [owner for owner in owners if is_gone(owner)]
+                if gone:
+                    connection.execute(sa.delete(LEASES).where(LEASES.c.owner.in_(gone)))
+
+        self._patiently(delete)
 
     # --- other workers -----------------------------------------------------------------------
 

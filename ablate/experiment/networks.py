@@ -13,7 +13,7 @@ from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle, Card
 from ablate.models.recipe import Recipe
 from ablate.study.definition import Study
-from ablate.tracking.client import MODEL, TRAINING_RUN, TRAINING_SEED
+from ablate.tracking.vocabulary import MODEL, TRAINING_RUN, TRAINING_SEED
 from ablate.training.pack import read_recipe
 from ablate.training.store import Store
 from ablate.training.variants import SNAPSHOTS, Variant, variant_of

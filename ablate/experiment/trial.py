@@ -27,8 +27,8 @@ from ablate.generate.coarseness import coarseness
 from ablate.generate.settings import Settings
 from ablate.results import INTERVAL, summarise
 from ablate.search import Ledger
-from ablate.tracking.client import CONFIRMS, REPEATS
 from ablate.tracking.study_run import NOTHING_PAST, StudyRun
+from ablate.tracking.vocabulary import CONFIRMS, REPEATS
 
 
 class Runner:

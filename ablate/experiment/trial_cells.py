@@ -82,7 +82,7 @@ class TrialCells:
         """Close the run of the cell drawn last, if it is open."""
         last, self._last = self._last, None
         if last is not None:
-            self._attempts.close(last, self._trial.settings)
+            self._attempts.close(last, self._trial)
 
     def _judge(self, seed: int) -> Judge | None:
         if self._field is None:

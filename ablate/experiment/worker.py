@@ -22,7 +22,7 @@ from ablate.experiment.comparisons import comparisons_document
 from ablate.experiment.confirmation import confirmation_document, is_done, planned
 from ablate.experiment.cost import count, disk_bytes
 from ablate.experiment.ladder import ladder_document
-from ablate.experiment.leases import Leases
+from ablate.experiment.leases import LEAVING, Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.prepare import Setup
 from ablate.experiment.summary import best_entry, summary_document
@@ -31,7 +31,7 @@ from ablate.experiment.watcher import Watcher
 from ablate.results import COMPARISONS, CONFIRMATION, IMPORTANCE, LADDER, SUMMARY
 from ablate.search import Entry, Ledger, best, finished, importance, make_tables, summary
 from ablate.search.database import masked
-from ablate.tracking.client import TROUBLES
+from ablate.tracking.client import TROUBLES, refuses
 from ablate.tracking.studies import find_study
 from ablate.tracking.study_run import StudyRun
 from ablate.tracking.writer import Tracker
@@ -79,8 +79,8 @@ def in_one_line(setup: Setup, workspace: Workspace) -> Iterator[None]:
     except TROUBLES as error:
         if is_full(error):
             raise _no_room(setup, workspace) from None
-        kind = UserError if isinstance(error, OSError) else PassingError
-        raise kind(
+        lasting = isinstance(error, OSError) or refuses(error)
+        raise (UserError if lasting else PassingError)(
             f"study {setup.key}: cannot be recorded: {hide_secrets(first_line(error))};"
             " the same command continues"
         ) from None
@@ -95,7 +95,7 @@ def _no_room(setup: Setup, workspace: Workspace) -> UserError:
 def close_left(setup: Setup, workspace: Workspace, state: str, reason: str) -> None:
     """Close the study's runs if no worker is left. Workers that were killed, or stopped while they
     started, leave runs RUNNING."""
-    leases = Leases(workspace.search_url, setup.key)
+    leases = Leases(workspace.search_url, setup.key, patience=LEAVING)
     try:
         with leases.alone():
             record = find_study(Tracker(workspace), setup.study.name, setup.key)
@@ -116,6 +116,7 @@ class Worker:
         self._presence = (
             f"worker/{self.leases.owner.split()[-1]}"  # the lease that shows it is here
         )
+        self.leases.sweep()
         self.leases.take(self._presence)
         self.limits = Limits(self.study)
         self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher)
@@ -208,7 +209,7 @@ class Worker:
             self.leases.hurry()
             with shielded(), suppress(UserError, *TROUBLES):
                 for run_id in self.runner.open:
-                    self.record.close(run_id, "interrupted", "the study was stopped")
+                    self.record.interrupt(run_id, "the study was stopped")
                 with self.leases.alone():
                     self.leases.release(self._presence)
                     if not self.leases.others("worker/"):

@@ -136,7 +136,7 @@ def read_address(path: Path) -> Address:
     try:
         with safe_open(path, "pt") as file:
             address = Address(**json.loads((file.metadata() or {})["ablate"]))
-    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError, RecursionError) as error:
         raise UserError(f"features {path}: cannot be read ({first_line(error)})") from None
     if not all(NAME.fullmatch(str(part)) for part in address) or address.split not in SPLITS:
         raise UserError(f"features {path}: its address is not valid")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
+from ablate.core.plain_text import plain
 from ablate.report.blocks import Table
 from ablate.report.names import SYMBOLS, Estimate, Item, text
 
-MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_`<"} | {"\n": " "}
+MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_`<[]"} | {"\n": " "}
+"""What a sign becomes. Without brackets there are neither links nor images."""
 
+FORMULA = tuple("=+-@\t\r＝＋－＠")
+"""First characters of a cell that a spreadsheet computes instead of showing."""
 
 LETTERS = str.maketrans({symbol: knob for knob, symbol in SYMBOLS.items()} | {"−": "-"})
 """The letters of the paper, spelt: a CSV file is for programs, and should join with others."""
@@ -21,13 +26,13 @@ def to_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        name
+        _inert(name)
         for column, halves in zip(table.header, wide, strict=True)
         for name in ([column.key, f"{column.key}_half_width"] if halves else [column.key])
     )
     for row in table.rows:
         writer.writerow(
-            value
+            _inert(value)
             for item, halves in zip(row, wide, strict=True)
             for value in (_pair(item) if halves else _pair(_spelt(item))[:1])
         )
@@ -42,6 +47,19 @@ def _has_half(table: Table, index: int) -> bool:
 def _spelt(item: Item) -> Item:
     """χ = 0.995 as chi = 0.995."""
     return item.translate(LETTERS) if isinstance(item, str) else item
+
+
+def _inert(item: Item) -> Item:
+    """Words that a spreadsheet shows and does not compute, with an apostrophe before them if need
+    be; numbers as they are."""
+    if not isinstance(item, str):
+        return item
+    words = plain(item)
+    return f"'{words}" if words.startswith(FORMULA) and not _is_number(words) else words
+
+
+def _is_number(words: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", words, re.ASCII) is not None
 
 
 def _pair(item: Item) -> tuple[Item, Item]:
@@ -62,9 +80,17 @@ def to_md(table: Table) -> str:
     return "\n".join(lines)
 
 
-def md(plain: str) -> str:
-    """Text on one line with the characters escaped that Markdown would interpret."""
-    return "".join(MARKDOWN.get(letter, letter) for letter in plain)
+def md(words: str) -> str:
+    """Text on one line with the characters escaped that Markdown would interpret, and those spelt
+    out that would control a terminal."""
+    return "".join(MARKDOWN.get(letter, letter) for letter in plain(words))
+
+
+def code(words: str) -> str:
+    """Text as code of Markdown, between more backticks than it has in a row."""
+    line = " ".join(plain(words).split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence}{line}{fence}" if len(fence) == 1 else f"{fence} {line} {fence}"
 
 
 def _md_line(items: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ablate.core.plain_text import plain
 from ablate.report.blocks import Column, Row, Table
 from ablate.report.names import Item, text
 
@@ -112,9 +113,11 @@ def _tabular(table: Table, kept: list[int]) -> list[str]:
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def escape(plain: str) -> str:
-    """Text with the characters escaped that LaTeX would interpret."""
-    return "".join(MARKS.get(letter, letter) for letter in plain.replace("\n", " ").strip(" "))
+def escape(words: str) -> str:
+    """Text with the characters escaped that LaTeX would interpret; control characters are spelt
+    out."""
+    line = plain(words).replace("\n", " ").strip(" ")
+    return "".join(MARKS.get(letter, letter) for letter in line)
 
 
 def _item(item: Item) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from ablate.core.plain_text import plain
 from ablate.report import answer, first_screen, formats
 from ablate.report.blocks import Block, Table, visible
 from ablate.report.coarse_trials import too_coarse
@@ -73,6 +74,7 @@ def _template(name: str, *, escaped: bool) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=shown_plainly,
     )
     environment.globals |= {"leak": LEAK, "broad": BROAD, "narrow": NARROW}
     environment.filters |= {
@@ -82,12 +84,18 @@ def _template(name: str, *, escaped: bool) -> jinja2.Template:
         "slug": slug,
         "text": text,
         "md": formats.md,
+        "code": formats.code,
         "table": formats.to_md,
         "kind": kind,
         "uri": data_uri,
         "glue": glue,
     }
     return environment.get_template(name)
+
+
+def shown_plainly(value: object) -> object:
+    """Text without characters that turn around or hide what follows; markup as it is."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else plain(value)
 
 
 def kind(block: Block) -> str:

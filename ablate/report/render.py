@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ablate.core.errors import UserError
+from ablate.core.file_names import checked_name
 from ablate.report import drawing, formats, latex
 from ablate.report.blocks import Details, figures_in, pictures_in, tables_in
 from ablate.report.front import write_front
@@ -77,20 +78,25 @@ def fill(
     for part in ("tables", "figures"):
         (folder / part).mkdir(parents=True)
     for table in tables_in(blocks):
-        _put(folder / "tables" / f"{table.name}.csv", formats.to_csv(table))
+        _put(_file(folder / "tables", f"{table.name}.csv"), formats.to_csv(table))
     for table in tables_in(block for block in blocks if not isinstance(block, Details)):
-        _put(folder / "tables" / f"{table.name}.tex", latex.to_tex(table, summary["name"]))
+        _put(_file(folder / "tables", f"{table.name}.tex"), latex.to_tex(table, summary["name"]))
     drawn = {figure.name: drawing.drawn(figure.data) for figure in figures_in(blocks)}
     for name, image in drawn.items():
         for ending, content in (("svg", image.svg), ("png", image.png), ("pdf", image.pdf)):
             if content:
-                (folder / "figures" / f"{name}.{ending}").write_bytes(content)
+                _file(folder / "figures", f"{name}.{ending}").write_bytes(content)
     for picture in pictures_in(blocks):
         if picture.png is not None:
-            (folder / "figures" / f"{picture.name}.png").write_bytes(picture.png)
+            _file(folder / "figures", f"{picture.name}.png").write_bytes(picture.png)
     for name, text in pages(above, sections, drawn).items():
         _put(folder / name, text)
     _put(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+
+
+def _file(folder: Path, name: str) -> Path:
+    """A file of the report: names may come from the record, and none leads out of the folder."""
+    return folder / checked_name(name, "a report: the name of its file")
 
 
 def _put(path: Path, content: str) -> None:

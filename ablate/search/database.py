@@ -3,7 +3,6 @@ errors that retrying does not solve."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -12,17 +11,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from ablate.core.errors import PassingError, UserError, first_line, hide_secrets
-from ablate.core.signals import let_through
+from ablate.core.patience import attempts, longest_wait
 
 T = TypeVar("T")
-PATIENCE = float(os.environ.get("ABLATE_PATIENCE_SECONDS", "300"))
-"""Seconds that a database may be unreachable before a study stops. The same command continues."""
-
+DATABASE = "the study's database"
 HOPELESS = (
     *("disk is full", "readonly", "unable to open", "malformed", "not a database"),
     *("no such table", "no such column"),
+    *("authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry"),
 )
-"""Words of SQLite's messages for errors that waiting does not solve."""
+"""Words of messages, SQLite's and PostgreSQL's, for errors that waiting does not solve."""
 
 PASSING = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InvalidatePoolError)
 """Errors of a connection that waiting may solve."""
@@ -49,15 +47,13 @@ def connect(url: str) -> sa.Engine:
     return sa.create_engine(url, **options(url))
 
 
-def check(url: str) -> None:
-    """Raise a one-line error if the database does not exist or refuses the connection."""
+def check(url: str, waiting: Callable[[str], None]) -> None:
+    """Raise a one-line error if the database does not exist or refuses the connection. While it is
+    away, wait for it; `waiting` then gets the reason, once."""
     if not driven(url).startswith("postgresql"):
         raise UserError(f"--storage {masked(url)}: machines share a PostgreSQL database")
     try:
         engine = connect(url)
-        with engine.connect() as connection:
-            connection.execute(sa.text("SELECT 1"))
-        engine.dispose()
     except ModuleNotFoundError as error:
         raise UserError(
             f"{masked(url)}: needs {error.name}; install ablate-gbm[postgres]"
@@ -65,12 +61,19 @@ def check(url: str) -> None:
     except (sa.exc.SQLAlchemyError, ValueError) as error:
         raise UserError(f"{masked(url)}: {first_line(cause(error))}") from None
 
+    def ask() -> None:
+        with engine.connect() as connection:
+            connection.execute(sa.text("SELECT 1"))
+
+    patiently(ask, where=masked(url), waiting=waiting)
+    engine.dispose()
+
 
 def masked(url: str) -> str:
     """The URL without its password."""
     try:
         return hide_secrets(make_url(url).render_as_string(hide_password=True))
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         return url.split("://")[0] + "://…"
 
 
@@ -95,44 +98,53 @@ def passes(error: BaseException) -> bool:
     return any(isinstance(each, PASSING) for each in _chain(error))
 
 
-def _trouble(error: Exception) -> UserError:
+def _trouble(error: Exception, where: str) -> UserError:
     """A database's error as one clear line; any other error is raised."""
     if not any(isinstance(each, sa.exc.SQLAlchemyError) for each in _chain(error)):
         raise error
-    message = hide_secrets(first_line(cause(error)))
-    kind = PassingError if passes(error) else UserError
-    return kind(f"the study's database: {message}; the same command continues")
+    message = f"{where}: {hide_secrets(first_line(cause(error)))}"
+    if passes(error):
+        return PassingError(f"{message}; the same command continues")
+    return UserError(message)
 
 
-def patiently(work: Callable[[], T], patience: float | None = None) -> T:
+def patiently(
+    work: Callable[[], T],
+    patience: float | None = None,
+    where: str = DATABASE,
+    waiting: Callable[[str], None] = lambda reason: None,
+) -> T:
     """Call `work`, and again while the database is unreachable, until Ctrl-C or `patience` seconds
     have passed. `work` must tolerate being done twice."""
-    until = time.monotonic() + (PATIENCE if patience is None else patience)
-    pause = 0.05
-    while True:
+    said = False
+    for last in attempts(longest_wait() if patience is None else patience):
         try:
             return work()
         except Exception as error:
-            trouble = _trouble(error)
-            if not passes(error) or time.monotonic() > until:
+            trouble = _trouble(error, where)
+            if last or not passes(error):
                 raise trouble from None
-        let_through()
-        time.sleep(pause)
-        pause = min(2 * pause, 5.0)
+            if not said:
+                waiting(f"{where}: {hide_secrets(first_line(cause(error)))}")
+                said = True
+    raise AssertionError("attempts end with the last")
 
 
-def set_up(work: Callable[[], T]) -> T:
-    """Call `work`, which creates tables, and again if another worker creates them at the same
-    time."""
-    for _ in range(20):
-        try:
-            return work()
-        except Exception as error:
-            trouble = _trouble(error)
-            if not any(word in str(cause(error)).lower() for word in MADE):
-                raise trouble from None
-        time.sleep(0.25)
-    raise trouble
+def set_up(work: Callable[[], T], patience: float | None = None) -> T:
+    """Call `work`, which creates tables, and again if another worker creates them at the same time
+    or the database is unreachable."""
+
+    def made() -> T:
+        for _ in range(20):
+            try:
+                return work()
+            except Exception as error:
+                if not any(word in str(cause(error)).lower() for word in MADE):
+                    raise
+            time.sleep(0.25)
+        return work()
+
+    return patiently(made, patience)
 
 
 MADE = ("already exists", "unique", "duplicate", "locked")

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ablate.core.bounded_toml import parse_toml
 from ablate.core.errors import UserError
 from ablate.core.unknown_names import nearest
 from ablate.core.validation import one_line
@@ -20,7 +21,6 @@ from ablate.study.definition import Confirm, Study
 from ablate.study.domain import Scalar
 from ablate.study.file import Budget, StudyFile, validated
 from ablate.study.methods import METHODS
-from ablate.study.toml_file import parse_toml
 from ablate.study.train_knobs import check_balance, is_train
 
 

@@ -1,20 +1,13 @@
-"""Reading TOML within bounds: a study file may come from anywhere."""
+"""Study files on disk."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from ablate.core.errors import UserError, first_line
+from ablate.core.bounded_toml import parse_toml
+from ablate.core.errors import UserError
 from ablate.study.train_knobs import written_out
-
-MOST_CHARACTERS = 1_000_000
-"""Of a study file: its parser takes a second for as many."""
-
-MOST_ITEMS, MOST_NESTED = 2_000, 20
-"""Items of a list or table of a study file, and lists within lists. A configuration is built and
-checked for every choice and row, which takes seconds for ten thousand."""
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -22,35 +15,3 @@ def read_tables(path: Path) -> dict[str, Any]:
         return written_out(parse_toml(path.read_text(encoding="utf-8"), str(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({type(error).__name__})") from None
-
-
-def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """The tables of a text, bounded: reading a hostile file must end, and soon."""
-    if len(text) > MOST_CHARACTERS:
-        raise UserError(f"{where}: {len(text):,} characters; at most {MOST_CHARACTERS:,} are read")
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not TOML: {error}") from None
-    except RecursionError:
-        raise UserError(f"{where}: its lists or tables are nested too deeply") from None
-    except ValueError as error:  # of a number with thousands of digits
-        raise UserError(f"{where}: not TOML: {first_line(error)}") from None
-    if (wrong := _unreadable(tables)) is not None:
-        raise UserError(f"{where}: {wrong}")
-    return tables
-
-
-def _unreadable(value: Any, key: str = "", depth: int = 0) -> str | None:
-    """What in the tables is beyond all bounds; None if nothing is."""
-    if depth > MOST_NESTED:
-        return f"{key}: nested more than {MOST_NESTED} deep"
-    if isinstance(value, int) and abs(value) >= 2**63:
-        return f"{key}: a whole number beyond 64 bits"
-    if not isinstance(value, dict | list):
-        return None
-    if len(value) > MOST_ITEMS:
-        return f"{key}: {len(value):,} items; at most {MOST_ITEMS:,} are allowed"
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    found = (_unreadable(each, f"{key}.{name}".strip("."), depth + 1) for name, each in items)
-    return next((each for each in found if each is not None), None)

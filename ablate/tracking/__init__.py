@@ -7,9 +7,10 @@ so a run that is FINISHED is complete.
 
 import os
 
-# MLflow logs every table that it creates and draws a progress bar for every file that it reads.
+# MLflow logs every table that it creates, and the traceback of every error of its database before
+# ours says it in one line; it draws a progress bar for every file that it reads.
 # Set before MLflow is imported.
-os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "CRITICAL")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")

@@ -1,13 +1,14 @@
-"""The vocabulary of the record: tags of runs, states, and how runs are searched for."""
+"""MLflow's client: whether its server is there, how runs are searched for, and their files."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
-from http.client import HTTPException
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -15,83 +16,65 @@ from urllib.request import urlopen
 from mlflow.entities import Run as Run  # re-exported: MLflow's modules are imported in few places
 from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking import MlflowClient
 
-from ablate.core.errors import UserError, first_line, hide_secrets
-from ablate.results import Value
+from ablate.core.errors import PassingError, UserError, first_line, hide_secrets
+from ablate.core.patience import attempts
 
-KIND, STUDY, TRIAL, SEED = "ablate.kind", "ablate.study", "ablate.trial", "ablate.seed"
-STATE, REASON = "ablate.state", "ablate.reason"  # why: of a run that is not complete
-KNOBS = "ablate.knobs"  # a trial's, as JSON: MLflow cannot set parameters as it creates a run
-COARSENESS = "ablate.coarseness"  # of a trial's literal steps, as JSON
-WARNING = "ablate.warning"  # of a study: what is wrong with its configurations
-REPEATS = "ablate.repeats"  # the trial with the same configuration and other seeds
-CONFIRMS = "ablate.confirms"  # the trial of the search that it measures again
-WORKED = "ablate.worked"  # time at which a process last opened the study
-VERSION = "version."  # prefix of the tag of a library
-PARENT = "mlflow.parentRunId"
 TROUBLES = (MlflowException, OSError)
 """Exceptions raised when the record cannot be read or written."""
 
-DONE = ("complete", "diverged", "pruned")
-"""States of a cell that is not run again: that it diverged is a result, too."""
+BEHIND = (502, 503, 504)
+"""Codes with which a proxy says that the server behind it does not answer."""
 
-STATUS = dict.fromkeys(DONE, "FINISHED") | {"interrupted": "KILLED", "running": "RUNNING"}
-"""MLflow's status by state. Any other state is FAILED. A tag names the state."""
-
-BASELINE = "baseline/"
-"""Prefix of a baseline's metrics in the study's run: baseline/held-out images/kid."""
-
-OLD_BASELINE = "yardstick/"
-"""The same prefix in records that versions before 0.2 wrote."""
-
-TRAINING = "ablate.training"
-"""Tag of a training's run: what it is identified by."""
-
-MODEL, TRAINING_RUN = "ablate.model", "ablate.training_run"
-TRAINING_SEED = "ablate.training_seed"
-"""Tags of a cell whose network the study trained: the network's hash, the run of its training, its
-seed. Trials have the first two for each training seed, as in ablate.model.0."""
-
-Knobs = Mapping[str, Value]
-Tags = Mapping[str, str]
+REFUSALS = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+"""MLflow's names of 401 and 403."""
 
 
-def training_key(what: str) -> str:
-    """The tag of the run of a training that is identified by `what`."""
-    return hashlib.sha256(what.encode()).hexdigest()[:16]
+def reach(
+    uri: str, patience: float | None = None, waiting: Callable[[str], None] = lambda reason: None
+) -> None:
+    """Raise a one-line error if no MLflow server answers; MLflow itself would retry for minutes.
 
-
-def reach(uri: str) -> None:
-    """Raise a one-line error if no MLflow server answers; MLflow itself would retry for minutes."""
+    With `patience`, seconds to wait for it, the error is one that passes; `waiting` then gets the
+    reason, once.
+    """
     if not uri.startswith("http"):
         return
+    said = False
+    for last in attempts(patience or 0.0):
+        if not (reason := _away(uri)):
+            return
+        reason = f"--tracking-uri {hide_secrets(uri)}: no MLflow server there ({reason})"
+        if last and patience is None:
+            raise UserError(reason)
+        if last:
+            raise PassingError(f"{reason}; the same command continues")
+        if not said:
+            waiting(reason)
+            said = True
+
+
+def _away(uri: str) -> str:
+    """Why no server answers at an address; empty if one does."""
     try:
         parts = urlsplit(uri)
         place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         with urlopen(f"{place.rstrip('/')}/health", timeout=10):
-            return
-    except HTTPError:  # a server answered; it refuses the real requests if it has to
-        return
-    except (OSError, ValueError, HTTPException) as error:
-        raise UserError(
-            f"--tracking-uri {hide_secrets(uri)}: no MLflow server there"
-            f" ({hide_secrets(first_line(error))})"
-        ) from None
+            return ""
+    except HTTPError as error:  # a server answered; it refuses the real requests if it has to
+        return f"{error.code} {error.reason}" if error.code in BEHIND else ""
+    except (ValueError, InvalidURL) as error:
+        raise UserError(f"--tracking-uri {hide_secrets(uri)}: {first_line(error)}") from None
+    except (OSError, HTTPException) as error:
+        return hide_secrets(first_line(error))
 
 
-def state_of(run: Run) -> str:
-    """The state of a run, from its status and its tag. Older records have FAILED for pruned
-    and diverged runs, and no tag for complete ones."""
-    status = run.info.status
-    ended = {"FINISHED": "complete", "FAILED": "failed"}
-    if status in ended:
-        return run.data.tags.get(STATE) or ended[status]
-    return "interrupted" if status == "KILLED" else "running"
-
-
-def trial_number(run: Run) -> int:
-    return int(run.data.tags[TRIAL])
+def refuses(error: BaseException) -> bool:
+    """Whether a server refuses who asks, by a wrong or missing password: asking again is in
+    vain."""
+    return isinstance(error, MlflowException) and error.error_code in REFUSALS
 
 
 def runs_where(client: MlflowClient, experiment: str, where: str = "") -> Iterator[Run]:
@@ -117,3 +100,12 @@ def fetch(client: MlflowClient, run_id: str, name: str) -> Path:
     folder = Path(_downloads().name, run_id)
     folder.mkdir(exist_ok=True)
     return Path(client.download_artifacts(run_id, name, str(folder)))
+
+
+def discard(client: MlflowClient, run: Run) -> None:
+    """Delete a run's artifacts, as far as their store allows it: they are litter, not a fault."""
+    if run.info.run_id not in run.info.artifact_uri:
+        return  # a place that other runs share
+    with suppress(*TROUBLES, NotImplementedError):
+        store: Any = get_artifact_repository(run.info.artifact_uri, client.tracking_uri)
+        store.delete_artifacts()

@@ -56,7 +56,9 @@ def progress(workspace: Workspace) -> dict[str, str] | None:
 def _runs(database: Path) -> dict[tuple[str, str, str], Tags]:
     """(experiment, run, status) -> tags."""
     found: dict[tuple[str, str, str], Tags] = defaultdict(dict)
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    ) as connection:
         for name, run_id, status, key, value in connection.execute(RUNS):
             found[name, run_id, status][key] = value
     return found
@@ -65,5 +67,5 @@ def _runs(database: Path) -> dict[tuple[str, str, str], Tags]:
 def _planned(file: Path) -> int | None:
     try:
         return int(json.loads(file.read_text())["trials"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
-from mlflow.tracking import MlflowClient
-
-from ablate.core.errors import UserError
+from ablate.core.errors import UserError, first_line
 from ablate.core.file_names import checked_name
 from ablate.core.workspace import Workspace
 from ablate.results import (
@@ -28,20 +26,31 @@ from ablate.results import (
     Vocabulary,
 )
 from ablate.results import STUDY as STUDY_FILE
-from ablate.tracking.client import (
+from ablate.tracking.local_runs import LocalRuns
+from ablate.tracking.relocation import artifacts_of
+from ablate.tracking.times import times
+from ablate.tracking.trials import merged, trials_of
+from ablate.tracking.vocabulary import (
     BASELINE,
+    BUDGET,
     CONFIRMS,
     KIND,
     OLD_BASELINE,
     STATE,
     STUDY,
     WORKED,
-    fetch,
-    runs_where,
+    RecordedRun,
 )
-from ablate.tracking.relocation import artifacts_of
-from ablate.tracking.times import times
-from ablate.tracking.trials import merged, trials_of
+
+if TYPE_CHECKING:
+    from ablate.tracking.served_runs import ServedRuns
+
+
+class Runs(Protocol):
+    """What a reader asks of a record: of a local file, or of MLflow."""
+
+    def experiments(self) -> list[tuple[str, str, Mapping[str, str]]]: ...
+    def runs(self, experiment: str, tags: Mapping[str, str]) -> Sequence[RecordedRun]: ...
 
 
 class Reader:
@@ -52,47 +61,59 @@ class Reader:
         if not workspace.has_record():  # a client would create an empty one
             raise UserError(self._no_study)
         self._workspace = workspace
-        self._client = MlflowClient(workspace.tracking_uri)
+        self._runs: Runs = LocalRuns(workspace.record) if workspace.is_local else self._served
+
+    @cached_property
+    def _served(self) -> ServedRuns:
+        """Through MLflow, which takes seconds to import."""
+        from ablate.tracking.served_runs import ServedRuns
+
+        return ServedRuns(self._workspace.tracking_uri)
+
+    def _experiments(self) -> list[tuple[str, str, Mapping[str, str]]]:
+        try:
+            return self._runs.experiments()
+        except sqlite3.Error:  # tables of another version, or none
+            self._runs = self._served
+            return self._runs.experiments()
 
     def fetch(self, run_id: str, name: str) -> Path:
         """An artifact's local path: under the root, or downloaded."""
-        folder = artifacts_of(self._workspace, run_id)
-        try:
-            file = folder / name if folder else fetch(self._client, run_id, name)
-        except (MlflowException, OSError):
-            file = None
+        folder = artifacts_of(self._workspace, checked_name(run_id, "the record: a run's id"))
+        file = folder / name if folder else self._served.fetch(run_id, name)
         if file is None or not file.exists():
             raise FileNotFoundError(f"run {run_id} has no {name}")
         return file
 
     def names(self) -> list[str]:
         """Names of the studies in the record, the last started first."""
-        experiments = self._client.search_experiments()
-        names = [e.name for e in experiments if e.name != "Default" and KIND not in e.tags]
+        names = [n for _, n, tags in self._experiments() if n != "Default" and KIND not in tags]
         if not names:
             raise UserError(self._no_study)
         return names
 
     def latest(self, name: str, budget: str | None = None) -> StudyResults | None:
         """The study of that name that was last worked on; with `budget`, of that budget."""
-        experiment = self._client.get_experiment_by_name(name)
+        experiment = next((number for number, n, _ in self._experiments() if n == name), None)
         if experiment is None:
             return None
-        where = f"tags.`{KIND}` = 'study'"
-        where += f" and tags.`ablate.budget` = '{budget}'" if budget else ""
-        studies = list(runs_where(self._client, experiment.experiment_id, where))
+        tags = {KIND: "study"} | ({BUDGET: budget} if budget else {})
+        studies = self._runs.runs(experiment, tags)
         for run in sorted(studies, key=lambda run: float(run.data.tags[WORKED]), reverse=True):
             try:
-                return self._results(experiment.experiment_id, run)
+                return self._results(experiment, run)
             except (FileNotFoundError, json.JSONDecodeError):  # killed before it was written
                 continue
+            except (KeyError, TypeError, AttributeError, RecursionError) as error:
+                wrong = f"{type(error).__name__}: {first_line(error)[:80]}"
+                raise UserError(f"run {run.info.run_id}: not a study's record ({wrong})") from None
         return None
 
-    def _results(self, experiment: str, run: Run) -> StudyResults:
+    def _results(self, experiment: str, run: RecordedRun) -> StudyResults:
         tags, run_id = run.data.tags, run.info.run_id
         spec = self._document(run_id, STUDY_FILE)
         protocols = self._document(run_id, PROTOCOLS)
-        runs = list(runs_where(self._client, experiment, f"tags.`{STUDY}` = '{tags[STUDY]}'"))
+        runs = self._runs.runs(experiment, {STUDY: tags[STUDY]})
         again = {each.info.run_id for each in runs if CONFIRMS in each.data.tags}
         for each in runs:
             if each.info.run_id not in again:  # these may have more samples
@@ -145,7 +166,7 @@ def _tags(tags: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in tags.items() if not k.startswith("mlflow.") and k != STATE}
 
 
-def _require_protocols(run: Run, protocols: Mapping[str, Mapping[str, Value]]) -> None:
+def _require_protocols(run: RecordedRun, protocols: Mapping[str, Mapping[str, Value]]) -> None:
     """Raise an error if a run was measured by another protocol than its study."""
     for tag, hash in run.data.tags.items():
         metric = tag.removeprefix("protocol.")

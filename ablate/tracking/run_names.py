@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.results import Value
-from ablate.tracking.client import Knobs
+from ablate.tracking.vocabulary import Knobs
 
 SYMBOLS = {"chi": "χ", "sigma": "σ", "delta": "δ", "mu": "μ", "kappa": "κ", "rho": "ρ"}
 """Letters of the paper that a name abbreviates knobs to."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.results import STUDY as SPEC
-from ablate.tracking.client import KIND, STUDY, VERSION, WORKED, Knobs, Tags, runs_where
+from ablate.tracking.client import runs_where
 from ablate.tracking.inputs import InputLog, Inputs
 from ablate.tracking.run_names import varied
 from ablate.tracking.study_run import StudyRun, now
+from ablate.tracking.vocabulary import KIND, STUDY, VERSION, WORKED, Knobs, Tags
 from ablate.tracking.writer import Tracker
 
 

@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from ablate.tracking.client import (
+from ablate.tracking.client import Run, discard, fetch, runs_where
+from ablate.tracking.inputs import InputLog
+from ablate.tracking.run_names import trial_name
+from ablate.tracking.study_note import BEST, NOTE, note, run_path
+from ablate.tracking.transaction import at_once
+from ablate.tracking.vocabulary import (
     BASELINE,
     CONFIRMS,
     DONE,
@@ -25,16 +30,9 @@ from ablate.tracking.client import (
     VERSION,
     WORKED,
     Knobs,
-    Run,
     Tags,
-    fetch,
-    runs_where,
     state_of,
 )
-from ablate.tracking.inputs import InputLog
-from ablate.tracking.run_names import trial_name
-from ablate.tracking.study_note import BEST, NOTE, note, run_path
-from ablate.tracking.transaction import at_once
 from ablate.tracking.writer import Tracker
 
 KILLED = "its process was killed"
@@ -96,8 +94,19 @@ class StudyRun:
         """Close the study's run, and every run under it that is still RUNNING."""
         for run in list(self._runs("attributes.status = 'RUNNING'")):
             if run.info.run_id != self.run_id:
-                self.close(run.info.run_id, "interrupted", "its process was stopped")
+                self._interrupt(run, "its process was stopped")
         self.close(self.run_id, state, reason)
+
+    def interrupt(self, run_id: str, reason: str) -> None:
+        """Close a trial's or a cell's run that will be continued or run again."""
+        self._interrupt(self._client.get_run(run_id), reason)
+
+    def _interrupt(self, run: Run, reason: str) -> None:
+        """Close a run; of a cell, which is drawn again, delete the files first: if this process
+        is killed in between, the run is still open."""
+        if run.data.tags.get(KIND) == "cell":
+            discard(self._client, run)
+        self.close(run.info.run_id, "interrupted", reason)
 
     def has_baselines(self) -> bool:
         metrics = self._client.get_run(self.run_id).data.metrics
@@ -160,7 +169,7 @@ class StudyRun:
         for run in list(self._trial_runs(number, "cell")):
             seed = int(run.data.tags[SEED])
             if run.info.status == "RUNNING":
-                self.close(run.info.run_id, "interrupted", KILLED)
+                self._interrupt(run, KILLED)
                 past.deaths[seed] += 1
             elif (cell := _done(run)) is not None:
                 past.done.setdefault(seed, cell)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from ablate.core.coarseness import Coarseness
 from ablate.results import Cell, Trial, Value, summarise
-from ablate.tracking.client import (
+from ablate.tracking.vocabulary import (
     COARSENESS,
     DONE,
     KIND,
@@ -14,13 +15,13 @@ from ablate.tracking.client import (
     REASON,
     SEED,
     TRAINING_SEED,
-    Run,
+    RecordedRun,
     state_of,
     trial_number,
 )
 
 
-def trials_of(runs: list[Run]) -> list[Trial]:
+def trials_of(runs: Sequence[RecordedRun]) -> list[Trial]:
     """The trials by number, each with its finished cells."""
     cells: dict[int, dict[int, Cell]] = {}
     for run in runs:
@@ -30,7 +31,7 @@ def trials_of(runs: list[Run]) -> list[Trial]:
             cell = Cell(run.info.run_id, int(tags[SEED]), state_of(run), metrics, training_seed)
             # a worker that lost its lease may have drawn it, too
             cells.setdefault(trial_number(run), {}).setdefault(cell.seed, cell)
-    of_trials: dict[int, Run] = {}
+    of_trials: dict[int, RecordedRun] = {}
     for run in runs:  # a message that was sent twice makes two runs: take the finished one
         number = trial_number(run) if run.data.tags[KIND] == "trial" else -1
         if number >= 0 and (number not in of_trials or state_of(run) in DONE):
@@ -66,7 +67,7 @@ def _summarised(trial: Trial) -> Trial:
     return trial._replace(metrics=means, intervals=intervals)
 
 
-def _trial(run: Run, cells: list[Cell]) -> Trial:
+def _trial(run: RecordedRun, cells: list[Cell]) -> Trial:
     trial = Trial(
         run_id=run.info.run_id,
         number=trial_number(run),
@@ -81,7 +82,7 @@ def _trial(run: Run, cells: list[Cell]) -> Trial:
     return _summarised(trial)
 
 
-def _coarseness(run: Run) -> Coarseness | None:
+def _coarseness(run: RecordedRun) -> Coarseness | None:
     """The coarseness of a trial's run; None if it is not literal, and in older records."""
     if COARSENESS not in run.data.tags:
         return None
@@ -89,7 +90,7 @@ def _coarseness(run: Run) -> Coarseness | None:
     return Coarseness(**numbers | {"band": tuple(numbers["band"])})
 
 
-def _knobs(run: Run) -> dict[str, Value]:
+def _knobs(run: RecordedRun) -> dict[str, Value]:
     """The knobs of a trial's run."""
     if KNOBS in run.data.tags:
         knobs: dict[str, Value] = json.loads(run.data.tags[KNOBS])

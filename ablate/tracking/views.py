@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from ablate.core.workspace import Workspace
 from ablate.results import STUDY as SPEC
-from ablate.tracking.client import CONFIRMS, KIND, STATE, STUDY, WORKED, Run, runs_where
+from ablate.tracking.client import Run, runs_where
 from ablate.tracking.reader import Reader
 from ablate.tracking.run_names import BARE, varied
+from ablate.tracking.vocabulary import CONFIRMS, KIND, STATE, STUDY, WORKED
 from ablate.tracking.writer import KIND_OF_EXPERIMENT, Tracker
 
 SHARED = "mlflow.sharedViewState."

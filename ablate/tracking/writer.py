@@ -16,20 +16,19 @@ from ablate.core.errors import hide_secrets
 from ablate.core.files import make_whole
 from ablate.core.workspace import Workspace
 from ablate.results import Value
-from ablate.tracking.client import (
+from ablate.tracking.client import Run, runs_where
+from ablate.tracking.relocation import correct_places
+from ablate.tracking.transaction import at_once
+from ablate.tracking.vocabulary import (
     KIND,
     REASON,
     STATE,
     STATUS,
     TRAINING,
     Knobs,
-    Run,
     Tags,
-    runs_where,
     training_key,
 )
-from ablate.tracking.relocation import correct_places
-from ablate.tracking.transaction import at_once
 
 KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 """Tag of experiments that train models; others are opened as ones of language models."""

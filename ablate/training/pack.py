@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from ablate.core.bounded_toml import parse_toml
 from ablate.core.errors import UserError
 from ablate.core.files import locked
 from ablate.core.provenance import versions
@@ -35,8 +35,9 @@ metric says how many there are."""
 def read_recipe(path: Path) -> Recipe:
     """The recipe in a TOML file."""
     try:
-        return Recipe.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = parse_toml(path.read_text(encoding="utf-8"), str(path))
+        return Recipe.model_validate(tables)
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
     except ValidationError as error:
         raise UserError(f"{path}: {one_line(error)}") from None

@@ -18,7 +18,7 @@ from ablate.data.datasets import Dataset
 from ablate.metrics.extractors.extractor import find_extractor
 from ablate.models import bundle as bundles
 from ablate.models.bundle import Bundle
-from ablate.tracking.client import training_key
+from ablate.tracking.vocabulary import training_key
 from ablate.tracking.writer import Tracker
 from ablate.training.clock import every
 from ablate.training.loop import Progress

@@ -102,7 +102,7 @@ def variant_of(recipe: Recipe, changes: Mapping[str, Any]) -> Variant:
 def _value(text: Any) -> Any:
     """A list, true or false that a study keeps as text; anything else as it is."""
     if isinstance(text, str) and (text.startswith("[") or text in ("true", "false")):
-        with suppress(json.JSONDecodeError):
+        with suppress(ValueError, RecursionError):
             return json.loads(text)
     return text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.core.files import whole_file
+from ablate.core.files import make_whole, whole_file
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
 
@@ -84,7 +84,7 @@ def test_two_writers_do_not_share_a_scratch_file(path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from ablate.core.files import whole_file
+from ablate.core.files import make_whole, whole_file
 
 with whole_file(Path(sys.argv[1])) as scratch:
     with scratch.open("wb") as file:
@@ -109,4 +109,36 @@ def test_a_killed_writer_leaves_the_old_content(path: Path) -> None:
     assert all(name == "file.bin" or name.startswith(".file.bin.") for name in beside(path))
     with whole_file(path) as scratch:
         scratch.write_bytes(NEW)
+    assert path.read_bytes() == NEW
+
+
+KILLED_IN_MAKING = """
+import os, signal, sys
+from pathlib import Path
+from ablate.core.files import make_whole
+
+def make(scratch):
+    scratch.write_bytes(b"half")
+    Path(f"{scratch}-journal").write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+make_whole(Path(sys.argv[1]), make)
+"""
+
+
+def fill(scratch: Path) -> None:
+    scratch.write_bytes(NEW)
+
+
+def test_what_a_killed_maker_left_is_deleted_by_the_next(tmp_path: Path) -> None:
+    """Only that: locks and files of other names stay."""
+    path = tmp_path / "some.db"
+    done = subprocess.run([sys.executable, "-c", KILLED_IN_MAKING, str(path)])
+    assert done.returncode == -signal.SIGKILL
+    assert len(beside(path)) == 3  # a lock, half a file, half a journal
+    others = {".some.db.turn", ".other.db.abcd1234", "some.db.abcd1234"}
+    for name in others:
+        (tmp_path / name).touch()
+    make_whole(path, fill)
+    assert set(beside(path)) == {"some.db", ".some.db.lock", *others}
     assert path.read_bytes() == NEW

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from ablate.experiment.leases import METADATA, Leases
+from ablate.experiment.leases import LEASES, METADATA, Leases
 from ablate.search.database import connect
 from tests.support.servers import postgres, postgres_programs
 
@@ -120,3 +121,17 @@ def test_turns_do_not_overlap(url: str) -> None:
         list(pool.map(turn, everybody))
     assert len(most) == 20
     assert set(most) == {1}
+
+
+def test_leases_of_the_dead_are_swept_away(url: str) -> None:
+    """In every study: one that has expired, one of a process that is gone; not one that lives."""
+    subprocess.run([sys.executable, "-c", DIES, url], capture_output=True)
+    living, expired = Leases(url, "another"), Leases(url, "third", lasts=0.1)
+    assert living.take("trial/7")
+    expired._stop.set()
+    assert expired.take("trial/8")
+    time.sleep(0.2)
+    Leases(url, "fourth").sweep()
+    with connect(url).connect() as connection:
+        assert [row.item for row in connection.execute(sa.select(LEASES))] == ["trial/7"]
+    assert living.renew("trial/7")

@@ -24,6 +24,7 @@ from tests.support.studies import (
     Quiet,
     changed,
     done_cells,
+    litter,
     make_root,
     record_of,
     results,
@@ -65,6 +66,7 @@ def test_a_kill_after_any_write_is_made_good(
     assert all(trial.params["sampler"] == "adls" for trial in record.trials)
     left_running = [found for found in runs(tmp_path) if found.info.status == "RUNNING"]
     assert left_running == []
+    assert litter(tmp_path) == []
 
 
 def kill_after(root: Path, cells: int) -> None:
@@ -103,7 +105,9 @@ def test_a_killed_study_with_rungs_has_the_same_results(tiny_bundle: Path, tmp_p
     for cells in (1, 3):
         kill_after(killed, cells)
     assert "RUNNING" in [run.info.status for run in runs(killed)]
+    assert litter(killed) != []
     ablate(killed, "study", "tiny")
+    assert litter(killed) == []
     assert timeless(results(killed)) == timeless(results(whole))
     assert "RUNNING" not in [run.info.status for run in runs(killed)]
 

@@ -18,7 +18,7 @@ from ablate.models.bundle import read_card
 from ablate.report import answer
 from ablate.report.one_at_a_time import one_at_a_time
 from ablate.report.variance import components_table
-from ablate.tracking.client import MODEL, TRAINING_RUN, TRAINING_SEED
+from ablate.tracking.vocabulary import MODEL, TRAINING_RUN, TRAINING_SEED
 from tests.support.commands import Command, ablate, until
 from tests.support.studies import Quiet, record_of, results, runs, setup_of, timeless
 from tests.support.trained_studies import files, trained_root, trainings

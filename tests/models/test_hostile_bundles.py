@@ -134,3 +134,14 @@ def test_a_listed_classifier_that_changed_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match="is damaged"):
         load_extractor(path)
+
+
+def test_a_classifier_of_numbers_that_are_not_finite_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "digits-features.safetensors"
+    shipped = bundles.ZOO / path.name
+    tensors = load_file(shipped)
+    name = next(name for name, each in tensors.items() if each.is_floating_point())
+    tensors[name].view(-1)[0] = math.nan
+    save_file(tensors, path, {"ablate": json.dumps(card_of(shipped))})
+    with pytest.raises(UserError, match=f"{name} has values that are not finite"):
+        load_extractor(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.data.datasets import Dataset, Images
 from ablate.models.recipe import Recipe
@@ -63,3 +64,21 @@ def test_new_fields_leave_the_identity_of_older_recipes_alone() -> None:
     assert '"steps":3' in identity
     plateau = Recipe(dataset="digits", steps=3, decay=1).identity()
     assert '"steps"' not in plateau
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = " + "[" * 3000 + "]" * 3000, "nested"),
+        ("batch = " + "1" * 6000, "not TOML: Exceeds the limit"),
+        ("#" * 2_000_000, "characters; at most 1,000,000"),
+    ],
+)
+def test_a_hostile_recipe_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "hostile.toml"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_recipe(file)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 300

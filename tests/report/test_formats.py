@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+
+import pytest
 
 from ablate.report import formats
-from ablate.report.blocks import Table, numbers, words
+from ablate.report.blocks import Column, Table, numbers, words
 from ablate.report.names import Estimate
 
 AWKWARD = Table(
@@ -38,3 +41,44 @@ def test_csv_spells_the_letters_of_the_paper() -> None:
     """So that a row about a knob joins with the column of that knob."""
     table = Table("t", "", [words("knob"), words("change")], [("χ", "σ = −0.5, κ = 1")])
     assert formats.to_csv(table) == 'knob,change\nchi,"sigma = -0.5, kappa = 1"\n'
+
+
+HOSTILE = "[click](http://evil) ![x](http://evil/p.png) \x1b[2J \u202egnp [ref]: http://evil"
+
+
+def test_markdown_has_neither_links_nor_images_nor_control_characters() -> None:
+    table = Table("t", HOSTILE, [words("k", HOSTILE)], [(HOSTILE,)], [(HOSTILE,)])
+    for text in (formats.md(HOSTILE), formats.to_md(table)):
+        assert not re.search(r"(?<!\\)[\[\]]", text)
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert r"\\x1b" in text
+
+
+def test_code_ends_only_at_its_own_fence() -> None:
+    assert formats.code("ablate study x") == "`ablate study x`"
+    assert formats.code("a` [b](c) ``d\n# e\x1b") == "``` a` [b](c) ``d # e\\x1b ```"
+
+
+@pytest.mark.parametrize(
+    ("words", "cell"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-1+1", "'-1+1"),
+        ("−2+3", "'-2+3"),  # a minus sign, which becomes a hyphen
+        ("＝1", "'＝1"),
+        ("\t=1", "'\t=1"),
+        ("-0.5", "-0.5"),
+        ("+1e-05", "+1e-05"),
+        ("a=1", "a=1"),
+        ("\x1b]0;x", "\\x1b]0;x"),
+    ],
+)
+def test_no_cell_of_a_csv_file_is_a_formula(words: str, cell: str) -> None:
+    header = [Column("k", "k"), Column("=1+1", "=1+1"), numbers("n")]
+    table = Table("t", "", header, [(words, None, -0.5)])
+    head, row = csv.reader(io.StringIO(formats.to_csv(table)))
+    assert head == ["k", "'=1+1", "n"]
+    assert row == [cell, "", "-0.5"]

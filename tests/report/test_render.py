@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.report import render
+from ablate.report.blocks import Table, words
+from ablate.report.page import opening
+from ablate.report.sections import Built
 from tests.report.reading import all_tables, files
 from tests.support.records import empty, no_pictures, study
 
@@ -71,3 +75,28 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a file"):
         render.write(empty(), no_pictures, tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+HOSTILE = "Which? [click](http://evil) ![x](http://evil/p.png) \x1b[2J \u202egnp.exe `[y](z)`"
+
+
+def test_words_of_the_record_stay_words(tmp_path: Path) -> None:
+    """Links, images and control characters in a question, a label and a command."""
+    results = empty()._replace(question=HOSTILE, baselines={HOSTILE: {"kid": 0.1}})
+    results = results._replace(tags=results.tags | {"commit": HOSTILE})
+    page = render.write(results, no_pictures, tmp_path / "r")
+    for file in files(page.parent):
+        if file.endswith((".md", ".html", ".csv", ".tex")):
+            text = (page.parent / file).read_text(encoding="utf-8")
+            assert not set("\x1b\u202e") & set(text), file
+    text = (page.parent / "report.md").read_text(encoding="utf-8")
+    assert r"\[click\](http://evil) !\[x\]" in text
+    assert not re.search(r"(?<!\\)\]\((?!tables/|figures/)", text)
+
+
+def test_no_file_of_a_report_leads_out_of_its_folder(tmp_path: Path) -> None:
+    above = {**opening(empty()), "facts": ()}
+    table = Table("../../evil", "", [words("k")], [("v",)])
+    with pytest.raises(UserError, match=r"a report: the name of its file '\.\./\.\./evil\.csv'"):
+        render.fill(tmp_path / "a" / "b", above, [Built("s", [table])], {"name": "x"})
+    assert not list(tmp_path.rglob("evil*"))

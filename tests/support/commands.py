@@ -64,14 +64,16 @@ class Command:
         *arguments: str,
         env: Mapping[str, str] | None = None,
         new_session: bool = False,
+        first: Callable[[], object] | None = None,
     ) -> None:
+        """first: what the process does before the command begins; it must be picklable."""
         self._output = tempfile.TemporaryDirectory(prefix="ablate-command-")
         self._files = [Path(self._output.name, name) for name in ("stdout", "stderr")]
         for file in self._files:
             file.touch()
         self.arguments = ["ablate", "--root", str(root), *arguments]
         surroundings = dict(environment() if env is None else env)
-        what = self.arguments, surroundings, Path.cwd(), self._files, new_session
+        what = self.arguments, surroundings, Path.cwd(), self._files, new_session, first
         self._process = fork_server().Process(target=_main, args=what, daemon=True)
         self._process.start()
         assert self._process.pid is not None
@@ -98,6 +100,10 @@ class Command:
         stdout, stderr = (file.read_text() for file in self._files)
         return stdout, stderr
 
+    def errors(self) -> str:
+        """What it has written to stderr so far."""
+        return self._files[1].read_text()
+
     def send_signal(self, number: signal.Signals) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
@@ -109,6 +115,7 @@ def _main(
     folder: Path,
     files: list[Path],
     new_session: bool,
+    first: Callable[[], object] | None,
 ) -> None:
     """In the forked process: what Python does for `python -m ablate`."""
     import torch
@@ -128,6 +135,8 @@ def _main(
     torch.set_num_threads(int(surroundings["OMP_NUM_THREADS"]))
     sys.argv = list(arguments)
     try:
+        if first is not None:
+            first()
         main()
     finally:
         with contextlib.suppress(BrokenPipeError):

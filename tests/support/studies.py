@@ -39,6 +39,7 @@ __all__ = [
     "copy_of_search",
     "done_cells",
     "environment",
+    "litter",
     "make_root",
     "record_of",
     "results",
@@ -139,6 +140,18 @@ STARTS = ('["class-average", "lognormal", "gaussian"]', '["gaussian", "lognormal
 def done_cells(folder: Path) -> int:
     """How many cells under a folder have written their files."""
     return sum(FEATURES in files for _, _, files in os.walk(folder))
+
+
+def litter(root: Path) -> list[Path]:
+    """What killed processes left: files of cells that were not finished, parts of databases, and
+    leases."""
+    done = {found.info.run_id for found in runs(root) if found.info.status == "FINISHED"}
+    workspace = Workspace(root)
+    files = [file for file in workspace.artifacts.rglob("*.npz") if not done & set(file.parts)]
+    parts = [file for file in workspace.mlruns.glob(".*.db.*") if len(file.suffix) > len(".lock")]
+    with sqlite3.connect(workspace.search) as database:
+        leases = database.execute("SELECT item FROM ablate_leases").fetchall()
+    return [*files, *parts, *(Path(item) for (item,) in leases)]
 
 
 class Quiet:

@@ -98,5 +98,8 @@ def load_extractor(path: Path) -> Extractor:
         ) from None
     except (SafetensorError, OSError, KeyError, TypeError, RuntimeError, ValueError) as error:
         raise UserError(f"extractor {path}: cannot be read ({type(error).__name__})") from None
+    for name, value in weights.items():
+        if not bool(value.isfinite().all()):
+            raise UserError(f"extractor {path}: {name} has values that are not finite")
     net = net.to(memory_format=torch.channels_last).eval()
     return Extractor(path.stem, file_hash(path), net, card)
