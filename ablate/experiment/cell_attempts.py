@@ -9,7 +9,7 @@ from ablate.core.signals import shielded
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
 from ablate.experiment.cell_elsewhere import Asked, Steps, cell_elsewhere, with_also
-from ablate.experiment.executors.executor import KilledError, UnfitError
+from ablate.experiment.executors.executor import JobError, KilledError, UnfitError
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
@@ -50,6 +50,13 @@ class DrawnCell(NamedTuple):
     result: CellResult
 
 
+def _reason(error: Exception, seed: int) -> str:
+    """Why an attempt failed, as the record has it."""
+    if isinstance(error, KilledError):
+        return f"seed {seed}: {error}"
+    return str(error) if isinstance(error, JobError) else f"{type(error).__name__}: {error}"
+
+
 class CellAttempts:
     """Runs cells and records them, for one worker."""
 
@@ -78,8 +85,7 @@ class CellAttempts:
                 raise
             except Exception as error:  # an error of one configuration must not stop the study
                 progress.take_back()
-                killed = isinstance(error, KilledError)
-                reason = f"seed {seed}: {error}" if killed else f"{type(error).__name__}: {error}"
+                killed, reason = isinstance(error, KilledError), _reason(error, seed)
                 with shielded():
                     self._record.close(run_id, "failed", reason)
                     del self.open[run_id]

@@ -20,6 +20,10 @@ DEATHS = 10
 Many, because preemptible machines may be stopped at any time."""
 
 
+class JobError(Exception):
+    """A job raised an exception in another process; the message begins with its type."""
+
+
 class KilledError(Exception):
     """Too many processes were killed at a job."""
 

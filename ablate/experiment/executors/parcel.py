@@ -16,7 +16,7 @@ import torch
 from ablate.core.device import resolve
 from ablate.core.errors import UserError
 from ablate.core.version import VERSION
-from ablate.experiment.executors.executor import Job, UnfitError
+from ablate.experiment.executors.executor import Job, JobError, UnfitError
 
 MOST_OPEN = 2
 """Parcels that a process keeps unpacked: a worker of Ray may serve one study after another."""
@@ -46,10 +46,6 @@ class Failure(NamedTuple):
 
     def exception(self) -> Exception:
         return UnfitError(self.reason) if self.unfit else JobError(self.reason)
-
-
-class JobError(Exception):
-    """A job raised an exception in another process; the message names its type."""
 
 
 def versions() -> tuple[tuple[str, str], ...]:

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from ablate.experiment.executors import pool as pools
-from ablate.experiment.executors.executor import DEATHS, InProcess, KilledError, UnfitError
-from ablate.experiment.executors.parcel import JobError, do, opened, pack, sealed
+from ablate.experiment.executors.executor import (
+    DEATHS,
+    InProcess,
+    JobError,
+    KilledError,
+    UnfitError,
+)
+from ablate.experiment.executors.parcel import do, opened, pack, sealed
 from ablate.experiment.executors.pool import Pool
 from tests.experiment.executors.jobs import Die, Raise, Say, Word
 
