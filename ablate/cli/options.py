@@ -56,6 +56,9 @@ GpusOption = Annotated[
         help="With --ray: GPUs for a cell, also a part of one. Default: 1, if the cluster has any.",
     ),
 ]
+ProcessesOption = Annotated[
+    int, typer.Option("--workers", min=1, help="Processes on this machine that share the work.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ExtractorOption = Annotated[
     str, typer.Option(help="inception, or a dataset's small classifier by its name.")

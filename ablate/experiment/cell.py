@@ -80,18 +80,26 @@ class Cell:
         drawing = self._sampling.up_to(samples)
         self._seconds += time.perf_counter() - began
         features = extract(self._setup.extractor, drawing.pixels)
-        measured: dict[str, float] = {}
-        neighbours: dict[str, Copies] = {}
-        if not drawing.reason and samples < self._most:
-            measured = _of_few(self._setup, features)
-        elif not drawing.reason:
-            neighbours = self._setup.find_copies(drawing.pixels, features)
-            measured = self._setup.measure(features) | _of_copies(neighbours)
-        return Stand(drawing, features.half(), measured, neighbours, self._seconds)
+        at_end = samples >= self._most
+        return measured(self._setup, drawing, features, self._seconds, at_end)
 
     def begun(self) -> Begun:
         """What another process needs to continue."""
         return Begun(self._sampling.stretch(), self._seconds)
+
+
+def measured(
+    setup: Setup, drawing: Drawing, features: Tensor, seconds: float, at_end: bool = True
+) -> Stand:
+    """Measure what is drawn of a cell: by all metrics at its end, else by a few."""
+    metrics: dict[str, float] = {}
+    neighbours: dict[str, Copies] = {}
+    if not drawing.reason and not at_end:
+        metrics = _of_few(setup, features)
+    elif not drawing.reason:
+        neighbours = setup.find_copies(drawing.pixels, features)
+        metrics = setup.measure(features) | _of_copies(neighbours)
+    return Stand(drawing, features.half(), metrics, neighbours, seconds)
 
 
 def run_cell(

@@ -119,7 +119,7 @@ class CellAttempts:
         if not self._here:
             own = None if setup.bundle is self._setup.bundle else setup.bundle
             asked = Asked(trial.settings, seed, trial.samples, own, also)
-            return (yield from cell_elsewhere(setup.study, asked, judge))
+            return (yield from cell_elsewhere(self._setup, asked, judge))
         result = run_cell(setup, trial.settings, seed, progress, judge, trial.samples)
         return with_also(setup, result) if also else result
 

@@ -5,7 +5,7 @@ The one that asks keeps the judge, so that a rung is nothing but a boundary betw
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,20 +19,21 @@ from ablate.experiment.cell import (
     CellResult,
     Judge,
     Stand,
+    measured,
     result_of,
 )
 from ablate.experiment.executors.executor import Job
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shards import SHARD, Shard, compact, joined, shard_jobs, too_many_flips
 from ablate.generate.draw import drawing_of
 from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle
 from ablate.results import ERROR
-from ablate.study.definition import Study
 
 T = TypeVar("T")
-Steps = Generator[Job | None, Any, T]
-"""Work that needs jobs done: it yields a job and is sent the result, or thrown the exception. None:
-it goes on when all work that began earlier has ended."""
+Steps = Generator[Sequence[Job] | None, Any, T]
+"""Work that needs jobs done: it yields jobs and is sent their results, or thrown an exception. It
+yields None to go on when all work that began earlier has ended."""
 
 
 class Asked(NamedTuple):
@@ -68,7 +69,8 @@ class CellJob:
         cell = Cell(setup, settings, seed, most, begun=self.begun)
         stand = cell.up_to(self.samples)
         if self.samples < most and not stand.drawing.reason:
-            return Rung(_compact(cell.begun()), stand.features, stand.measured)
+            begun = cell.begun()
+            return Rung(begun._replace(drawn=compact(begun.drawn)), stand.features, stand.measured)
         result = result_of(stand, {})
         return light(with_also(setup, result) if also else result, setup)
 
@@ -95,25 +97,15 @@ def light(result: CellResult, setup: Setup) -> CellResult:
     return result._replace(drawing=kept, neighbours={}, panel=panel)
 
 
-def _compact(begun: Begun) -> Begun:
-    """The same without the room for further samples."""
-    drawn = begun.drawn
-    labels = None if drawn.labels is None else drawn.labels.clone()
-    compact = drawn._replace(
-        pixels=drawn.pixels.clone(),
-        clamped=drawn.clamped.clone(),
-        flipped=drawn.flipped.clone(),
-        labels=labels,
-    )
-    return begun._replace(drawn=compact)
-
-
-def cell_elsewhere(study: Study, asked: Asked, judge: Judge | None) -> Steps[CellResult]:
+def cell_elsewhere(setup: Setup, asked: Asked, judge: Judge | None) -> Steps[CellResult]:
     """The result of a cell, as `run_cell` has it, drawn by jobs."""
+    if judge is None and asked.most > SHARD and asked.bundle is None:
+        return (yield from _in_shards(setup, asked))
     rungs: dict[int, dict[str, float]] = {}
     begun: Begun | None = None
-    for samples in study.rungs if judge else ():
-        stands: Rung | CellResult = yield CellJob(asked, samples, begun)
+    for samples in setup.study.rungs if judge else ():
+        stands: Rung | CellResult
+        (stands,) = yield [CellJob(asked, samples, begun)]
         if isinstance(stands, CellResult):  # it diverged
             return stands._replace(rungs=rungs)
         assert judge is not None
@@ -122,5 +114,19 @@ def cell_elsewhere(study: Study, asked: Asked, judge: Judge | None) -> Steps[Cel
             drawing = drawing_of(begun.drawn, samples)
             at_rung = Stand(drawing, stands.features, stands.measured, {}, begun.seconds)
             return result_of(at_rung, rungs, reason)
-    result: CellResult = yield CellJob(asked, asked.most, begun)
+    result: CellResult
+    (result,) = yield [CellJob(asked, asked.most, begun)]
     return result._replace(rungs=rungs)
+
+
+def _in_shards(setup: Setup, asked: Asked) -> Steps[CellResult]:
+    """A cell of many samples: its shards are jobs of their own, and it is measured here."""
+    jobs = shard_jobs(asked.settings, asked.seed, asked.most, setup.score_model.shape)
+    shards: list[Shard] = yield jobs
+    while (again := too_many_flips(jobs, shards)) is not None:
+        place, jobs[place] = again
+        (shards[place],) = yield [jobs[place]]
+    drawn, features, seconds = joined(shards)
+    stand = measured(setup, drawing_of(drawn, asked.most), features, seconds)
+    result = result_of(stand, {})
+    return with_also(setup, result) if asked.also else result

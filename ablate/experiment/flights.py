@@ -8,7 +8,7 @@ which of them is faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
@@ -32,28 +32,39 @@ class Flight:
 
     def __init__(self, claim: Claim, steps: Steps[str | None], executor: Executor) -> None:
         self.claim, self._steps, self._executor = claim, steps, executor
-        self.future: Future[Any] | None = None  # of its job; None while it waits for its turn
+        self.futures: list[Future[Any]] = []  # of its jobs; none while it waits for its turn
         self.ended = False
         self.reason: str | None = None  # why the trial failed, if it did
         self._go(lambda: next(self._steps))
 
     def proceed(self) -> None:
-        """Go on with the result of its job, or because it is its turn."""
-        future, steps = self.future, self._steps
-        if future is None:
-            self._go(lambda: steps.send(None))
-        elif (error := future.exception()) is not None:
-            self._go(lambda: steps.throw(error))
+        """Go on with the results of its jobs, or because it is its turn."""
+        futures, self.futures = self.futures, []
+        errors = [error for future in futures if (error := _error(future)) is not None]
+        if errors:
+            for future in futures:
+                future.cancel()
+            self._go(lambda: self._steps.throw(errors[0]))
         else:
-            self._go(lambda: steps.send(future.result()))
+            results = [future.result() for future in futures] or None
+            self._go(lambda: self._steps.send(results))
 
-    def _go(self, step: Callable[[], Job | None]) -> None:
+    def _go(self, step: Callable[[], Sequence[Job] | None]) -> None:
         try:
-            job = step()
+            jobs = step()
         except StopIteration as end:
             self.ended, self.reason = True, end.value
         else:
-            self.future = None if job is None else self._executor.submit(job)
+            self.futures = [self._executor.submit(job) for job in jobs or ()]
+
+    def ready(self) -> bool:
+        """Whether its jobs are done, or one has failed."""
+        done = [future for future in self.futures if future.done()]
+        return bool(done) and (len(done) == len(self.futures) or any(map(_error, done)))
+
+
+def _error(future: Future[Any]) -> BaseException | None:
+    return future.exception() if future.done() and not future.cancelled() else None
 
 
 class Flights:
@@ -87,7 +98,7 @@ class Flights:
     def _ended(self) -> Iterator[tuple[int, str | None]]:
         """End the first trial, if it is ready to; then there is room for one more."""
         first = self._flights[0]
-        if first.future is None and not first.ended:
+        if not first.futures and not first.ended:
             first.proceed()
         if first.ended:
             self._claims.finish(first.claim)
@@ -96,10 +107,11 @@ class Flights:
 
     def _wait(self) -> None:
         """Wait for a job to be done, and go on with the trials whose jobs are."""
-        if any(flight.future is None for flight in self._flights[:1]):
+        if not all(flight.futures for flight in self._flights[:1]):
             return
-        futures = [flight.future for flight in self._flights if flight.future is not None]
-        wait(futures, PATIENCE, return_when=FIRST_COMPLETED)
+        jobs = [future for flight in self._flights for future in flight.futures]
+        if not any(flight.ready() for flight in self._flights):
+            wait([future for future in jobs if not future.done()], PATIENCE, FIRST_COMPLETED)
         for flight in self._flights:
-            if flight.future is not None and flight.future.done():
+            if flight.ready():
                 flight.proceed()

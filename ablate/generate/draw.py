@@ -66,13 +66,15 @@ class Sampling:
         device: str = "cpu",
         progress: Callable[[], None] = lambda: None,
         begun: Stretch | None = None,
+        flips: float | None = None,
     ) -> None:
         """most: how many samples will be drawn in the end; begun: those drawn before, by another
-        process, if any: whole batches."""
+        process, if any: whole batches; flips: how many pixels may change sign, instead of the share
+        of all `most` samples."""
         self._score = score.to(device)
         self._source, self._settings, self._seed = source, settings, seed
         self._most, self._device, self._progress = most, device, progress
-        self._flips_left = FLIP_SHARE * most * math.prod(score.shape)
+        self._flips_left = most_flips(most, score.shape) if flips is None else flips
         room = -(-most // BATCH) * BATCH
         self._pixels = torch.empty(room, *score.shape, dtype=torch.uint8)
         self._clamped = torch.empty(room, dtype=torch.float64)  # share of pixels
@@ -104,10 +106,13 @@ class Sampling:
 
     def up_to(self, samples: int) -> Drawing:
         """The first `samples` images; stops at the first sign of divergence."""
+        return drawing_of(self.stretch_to(samples), samples)
+
+    def stretch_to(self, samples: int) -> Stretch:
+        """The samples up to number `samples`, and those of its batch; stops likewise."""
         while self._filled < min(samples, self._most) and self._reason is None:
             self._draw_batch()
-        assert self._strip is not None
-        return drawing_of(self.stretch(), samples)
+        return self.stretch()
 
     def _draw_batch(self) -> None:
         first = self._filled
@@ -139,6 +144,11 @@ class Sampling:
         centre = float(self._score.moments.everything.mean.mean())
         radius = 10 * self._settings.noise_range()[0]
         return Limits(centre, radius, self._flips_left, self._most - first)
+
+
+def most_flips(samples: int, shape: Sequence[int]) -> float:
+    """How many pixels of so many samples may change sign."""
+    return FLIP_SHARE * samples * math.prod(shape)
 
 
 def drawing_of(stretch: Stretch, samples: int) -> Drawing:

@@ -105,18 +105,18 @@ def test_local_processes_give_the_same_bits(whole: Path, tiny_bundle: Path, tmp_
 def drained(setup: Setup, settings: Settings, judge: Judge | None = None) -> CellResult:
     """A cell by jobs, as another process does them."""
     asked = Asked(settings, 0, setup.study.samples)
-    steps, jobs = cell_elsewhere(setup.study, asked, judge), 0
+    steps, jobs = cell_elsewhere(setup, asked, judge), 0
     answer: Any = None
     while True:
         try:
-            job = steps.send(answer)
+            asks = steps.send(answer)
         except StopIteration as end:
             result: CellResult = end.value
             assert jobs >= 1
             return result
-        assert job is not None
-        jobs += 1
-        answer = pickle.loads(pickle.dumps(pickle.loads(sealed(job))(setup)))
+        assert asks is not None
+        jobs += len(asks)
+        answer = [pickle.loads(pickle.dumps(pickle.loads(sealed(job))(setup))) for job in asks]
 
 
 def assert_same(mine: CellResult, theirs: CellResult) -> None:

@@ -86,8 +86,12 @@ class Pool:
     def _serve(self, place: int, label: Label) -> None:
         """Hand jobs to one process, until there is nothing more to do."""
         while (waiting := self._jobs.get()) is not None:
-            if waiting.future.set_running_or_notify_cancel():
+            if not waiting.future.set_running_or_notify_cancel():
+                continue
+            try:
                 self._do(place, label, waiting)
+            except Exception as error:  # no process can be started
+                waiting.future.set_exception(error)
         if (last := self._running.pop(place, None)) is not None:
             _end(last)
 

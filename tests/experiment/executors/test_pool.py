@@ -78,6 +78,17 @@ def test_the_end_cancels_what_is_not_done() -> None:
     assert isinstance(running.exception(0), KilledError)
 
 
+def test_a_process_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(pools, "_start", start)
+    pool = Pool(Word("none"), ["cpu"])
+    error = pool.submit(Say(0)).exception(10)
+    assert isinstance(error, OSError)
+    pool.close()
+
+
 def test_in_this_process_a_job_is_done_at_once() -> None:
     executor = InProcess(Word("here"))
     assert executor.submit(Say(3)).result(0) == ("here", 3, os.getpid())
