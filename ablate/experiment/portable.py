@@ -28,10 +28,10 @@ class Portable(NamedTuple):
     def on(self, device: str) -> Setup:
         """The setup for work on a device."""
         also = {
-            name: each._replace(extractor=_moved(each.extractor, device))
+            name: each._replace(extractor=on_device(each.extractor, device))
             for name, each in self.setup.also.items()
         }
-        extractor = _moved(self.setup.extractor, device)
+        extractor = on_device(self.setup.extractor, device)
         return self.setup._replace(device=device, extractor=extractor, also=also)
 
 
@@ -53,7 +53,7 @@ def _without_folder(reference: Reference) -> Reference:
     return Reference(reference.features, reference.protocol, None, dict(reference._computed))
 
 
-def _moved(extractor: Extractor, device: str) -> Extractor:
+def on_device(extractor: Extractor, device: str) -> Extractor:
     """The Inception on another device; small classifiers stay on the CPU."""
     if extractor.device == device or extractor.resize == "none":
         return extractor

@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
+from ablate.experiment import shards
 from ablate.experiment.executors import on_ray
 from ablate.experiment.executors.executor import Job, JobError
 from ablate.experiment.executors.on_ray import OnRay
 from ablate.experiment.executors.ray_cluster import Cluster
 from ablate.experiment.portable import portable
 from ablate.experiment.worker import run
+from ablate.generate.draw import draw
+from ablate.metrics.extractors.extractor import extract
 from tests.experiment.executors.jobs import Deadly, Raise, Replacing, Say, Shaky, Word
 from tests.support.commands import Command, ablate, environment, until
 from tests.support.studies import (
@@ -213,6 +217,23 @@ def test_a_cell_that_raises_twice_then_works_and_one_that_always_kills_is_given_
         if each.info.status == "FAILED" and each.data.tags["ablate.kind"] == "cell"
     )
     assert failed == Counter({"RuntimeError: no luck": 2, reason: 1})
+
+
+def test_shards_of_a_cell_have_the_bits_of_one_process(
+    cluster: Cluster, tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,000 samples in four shards, on three nodes."""
+    monkeypatch.setattr(shards, "SHARD", 512)
+    setup = setup_of(make_root(tmp_path, tiny_bundle))
+    settings = setup.study.settings({"init": "gaussian", "r": 0.75})
+    jobs = shards.shard_jobs(settings, 0, 2000, setup.score_model.shape)
+    assert len(jobs) == 4
+    executor = OnRay(portable(setup), cluster)
+    shard = shards.draw_shards(jobs, executor, shards.ShardFiles(tmp_path, setup, 1))
+    executor.close()
+    whole = draw(setup.score_model, setup.source, settings, 0, 2000)
+    assert torch.equal(shard.drawn.pixels, whole.pixels)
+    assert torch.equal(shard.features, extract(setup.extractor, whole.pixels))
 
 
 def test_what_no_node_has_is_refused(nodes: Nodes) -> None:
