@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -94,18 +94,27 @@ class OnRay:
             self._pending[reference] = waiting
         reference.future().add_done_callback(lambda done: self._arrived.put((reference, done)))
 
+    def _sent_again(self, waiting: _Waiting) -> bool:
+        """Whether a job could be submitted again: the whole cluster may be gone."""
+        try:
+            self._send(waiting)
+        except Exception:
+            return False
+        return True
+
     def _receive(self) -> None:
         """Take what arrives, in a thread of its own: Ray's may not submit jobs."""
         while (arrived := self._arrived.get()) is not None:
             reference, done = arrived
             with self._lock:
                 waiting = self._pending.pop(reference)
-            if waiting.future.cancelled():
-                continue
-            try:
-                waiting.future.set_result(opened(done.result()))
-            except BaseException as error:
-                self._failed(waiting, error)
+            with suppress(InvalidStateError):  # it was cancelled meanwhile
+                try:
+                    waiting.future.set_result(opened(done.result()))
+                except InvalidStateError:
+                    raise
+                except BaseException as error:
+                    self._failed(waiting, error)
 
     def _failed(self, waiting: _Waiting, error: BaseException) -> None:
         """Submit a job again whose process or node died; other errors go to the one who asked."""
@@ -119,12 +128,11 @@ class OnRay:
         )
         if isinstance(error, died):
             waiting = waiting._replace(deaths=waiting.deaths + 1)
-            if waiting.deaths < DEATHS:
-                self._send(waiting)
+            if waiting.deaths < DEATHS and self._sent_again(waiting):
                 return
             short = isinstance(error, exceptions.OutOfMemoryError)
             how = "for lack of memory" if short else type(error).__name__
-            error = KilledError(f"its process was killed {DEATHS} times ({how})")
+            error = KilledError(f"its process was killed {waiting.deaths} times ({how})")
         elif isinstance(error, exceptions.RayError):
             error = UnfitError(f"Ray cannot do the work ({said(error.__cause__ or error)})")
         waiting.future.set_exception(error)

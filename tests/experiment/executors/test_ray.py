@@ -45,8 +45,8 @@ SETTINGS = {
     "RAY_worker_niceness": "0",  # by default Ray's processes come last
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "4",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_failure_threshold": "8",
 }
 
 
