@@ -49,6 +49,7 @@ HOMES = {
         *("search.proposals", "search.storage"),
     },
     "sqlalchemy": {"search.database", "experiment.leases"},
+    "ray": {"experiment.executors.ray_cluster"},
     "mlflow": {
         *("tracking.client", "tracking.inputs", "tracking.served_runs", "tracking.transaction"),
         *("tracking.writer", "tracking.ui_page", "tracking.ui_server"),

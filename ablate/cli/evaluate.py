@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ablate.cli.app import DeviceOption, app
-from ablate.cli.options import ExtractorOption, ResizeOption
+from ablate.cli.options import (
+    CpusOption,
+    ExtractorOption,
+    GpusOption,
+    ProcessesOption,
+    RayOption,
+    ResizeOption,
+    ray_cluster,
+)
+from ablate.cli.samples_to_measure import Wanted, Work, to_draw
 from ablate.core.errors import UserError, first_line
 from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
 if TYPE_CHECKING:
-    from ablate.experiment.evaluate import ImageSet
     from ablate.experiment.evaluation import Evaluation
-    from ablate.generate.settings import Settings
     from ablate.metrics.extractors.extractor import Extractor
 
 
@@ -88,26 +94,40 @@ def evaluate(
     neighbours: NeighboursOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     log: Annotated[bool, typer.Option(help="Record the result in MLflow.")] = True,
+    workers: ProcessesOption = 1,
+    ray: RayOption = "",
+    cpus_per_cell: CpusOption = None,
+    gpus_per_cell: GpusOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Measure images: FID, KID, precision, recall, density, coverage, each with its interval."""
+    """Measure images: FID, KID, precision, recall, density, coverage, each with its interval.
+
+    A bundle's samples are drawn in shards, by --workers or on Ray; continues after a kill.
+    """
     from ablate.core.device import resolve
     from ablate.experiment.evaluate import find_features
+    from ablate.experiment.executors.place import Place
     from ablate.models.bundle import available_bundles
 
-    workspace, where = context.obj, resolve(device)
-    which = together(metric or measured_in_studies())
+    workspace, which = context.obj, together(metric or measured_in_studies())
     network = find_features(extractor, resize, workspace)
-    if source in available_bundles(workspace):
-        work = _to_draw(workspace, source, against, samples or 1000, seed, knobs, versus, where)
-    else:
-        _require_source(source, available_bundles(workspace))
-        work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
-        found = _measure(source, work, network, which, neighbours, workspace)
+    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
+        place = Place(cluster.device if cluster else resolve(device), workers, cluster)
+        if source in available_bundles(workspace):
+            wanted = Wanted(source, against, samples or 1000, seed, knobs or [], versus or [])
+            work = to_draw(workspace, wanted, network, place)
+        else:
+            _require_source(source, available_bundles(workspace))
+            if not place.here:
+                raise UserError(f"--{'ray' if cluster else 'workers'}: {source} is not a bundle")
+            work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
+            found = _measure(source, work, network, which, neighbours, workspace)
     _print(found, as_json)
     if log:
-        _log(found, workspace, where)
+        _log(found, workspace, place.device)
+    for files in work.files:
+        files.remove()
 
 
 def _require_source(source: str, bundles: Iterable[str]) -> None:
@@ -120,7 +140,7 @@ def _require_source(source: str, bundles: Iterable[str]) -> None:
 
 def _measure(
     source: str,
-    work: _Work,
+    work: Work,
     network: Extractor,
     which: Sequence[str],
     neighbours: bool,
@@ -168,17 +188,7 @@ def _log(found: list[Evaluation], workspace: Workspace, device: str) -> None:
             raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
 
 
-class _Work(NamedTuple):
-    """What will be measured: all that can be checked before anything is drawn."""
-
-    against: ImageSet
-    shape: tuple[int, ...]  # of an image
-    number: int  # of images a set
-    sets: list[Callable[[], ImageSet]]
-    knobs: list[dict[str, Any]]  # of each set
-
-
-def _to_read(source: str, against: str | None, count: int | None, knobs: list[str]) -> _Work:
+def _to_read(source: str, against: str | None, count: int | None, knobs: list[str]) -> Work:
     from ablate.experiment.evaluate import image_set
 
     if knobs:
@@ -190,40 +200,4 @@ def _to_read(source: str, against: str | None, count: int | None, knobs: list[st
         raise UserError(f"--samples {count}: {mine.name} has {len(mine.pixels)} images")
     if count is not None and count < len(mine.pixels):
         mine = mine._replace(pixels=mine.pixels[:count], dataset=None)
-    return _Work(target, tuple(mine.pixels.shape[1:]), len(mine.pixels), [lambda: mine], [{}])
-
-
-def _to_draw(
-    workspace: Workspace,
-    name: str,
-    against: str | None,
-    count: int,
-    seed: int,
-    knobs: list[str] | None,
-    versus: list[str] | None,
-    device: str,
-) -> _Work:
-    from ablate.cli.progress import counting_bar
-    from ablate.experiment import evaluate as evaluation
-    from ablate.generate.draw import BATCH
-    from ablate.models.bundle import find, read_card
-
-    card = read_card(find(name, workspace))
-    chosen = [evaluation.settings_of(card, knobs or [])]
-    if versus:
-        chosen.append(evaluation.settings_of(card, [*(knobs or []), *versus]))
-
-    def draw(settings: Settings) -> ImageSet:
-        calls = settings.nfe * -(-count // BATCH)
-        with counting_bar(f"sample {name}", calls, "calls") as tick:
-            step = iter(range(1, calls + 1))
-            advance = lambda: tick(next(step))  # noqa: E731
-            return evaluation.drawn(name, settings, count, seed, workspace, device, advance)
-
-    target = evaluation.image_set(against or f"{card.dataset}/test")
-    sets = [partial(draw, settings) for settings in chosen]
-    classes = card.recipe.net.classes
-    knobs_of = [
-        {**settings.knobs(), "seed": seed, "told": settings.told(classes)} for settings in chosen
-    ]
-    return _Work(target, card.shape, count, list(sets), knobs_of)
+    return Work(target, tuple(mine.pixels.shape[1:]), len(mine.pixels), [lambda: mine], [{}], [])

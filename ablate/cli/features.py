@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from ablate.cli.app import app, safetensors
-from ablate.cli.options import ExtractorOption, ResizeOption
+from ablate.cli.options import (
+    CpusOption,
+    ExtractorOption,
+    GpusOption,
+    ProcessesOption,
+    RayOption,
+    ResizeOption,
+    ray_cluster,
+)
 from ablate.core.errors import UserError
 
 features_app = typer.Typer(
@@ -29,12 +37,18 @@ def compute(
     out: Annotated[
         Path | None, typer.Option(help="Write them to a .safetensors file, too.")
     ] = None,
+    workers: ProcessesOption = 1,
+    ray: RayOption = "",
+    cpus_per_cell: CpusOption = None,
+    gpus_per_cell: GpusOption = None,
 ) -> None:
     """Compute the features of a split into the cache (ABLATE_CACHE); continues after a kill."""
     from ablate.cli.progress import image_bar
     from ablate.core.device import resolve
     from ablate.data.tensor_cache import cache_folder
     from ablate.experiment.evaluate import features_of, find_features, image_set
+    from ablate.experiment.executors.place import Place
+    from ablate.experiment.split_features import SharedExtractor, fill_cache
     from ablate.metrics.feature_cache import address_of, export_features
 
     resolve("cpu")
@@ -42,7 +56,14 @@ def compute(
     network, images = find_features(extractor, resize, context.obj), image_set(split)
     if images.dataset is None:
         raise UserError(f"{split}: not a split of a dataset, as cifar10/test is")
-    with image_bar(f"features of {images.name}", len(images.pixels)) as advance:
+    title, total = f"features of {images.name}", len(images.pixels)
+    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, "auto") as cluster:
+        place = Place(cluster.device if cluster else "cpu", workers, cluster)
+        if not place.here:
+            what, shared = (images.dataset, images.split, network), SharedExtractor(network)
+            with place.executor(shared) as executor, image_bar(title, total) as advance:
+                fill_cache(*what, cache_folder(), executor, advance)
+    with image_bar(title, total) as advance:
         found = features_of(images, network, advance)
     address = address_of(images.dataset, images.split, network)
     if target is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
+    from ablate.experiment.executors.ray_cluster import Cluster
     from ablate.results import StudyResults
     from ablate.study.definition import Study
 
@@ -37,6 +40,27 @@ TrackingOption = Annotated[
         envvar="MLFLOW_TRACKING_URI", help="Where machines share the record: an MLflow server."
     ),
 ]
+RayOption = Annotated[
+    str,
+    typer.Option(
+        envvar="ABLATE_RAY",
+        help="Draw on a Ray cluster: host:port, ray://host:port, or auto for this machine's.",
+    ),
+]
+CpusOption = Annotated[
+    float | None,
+    typer.Option(min=0.01, help="With --ray: cores for a cell, also a part of one. Default: 1."),
+]
+GpusOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="With --ray: GPUs for a cell, also a part of one. Default: 1, if the cluster has any.",
+    ),
+]
+ProcessesOption = Annotated[
+    int, typer.Option("--workers", min=1, help="Processes on this machine that share the work.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ExtractorOption = Annotated[
     str, typer.Option(help="inception, or a dataset's small classifier by its name.")
@@ -44,6 +68,26 @@ ExtractorOption = Annotated[
 ResizeOption = Annotated[
     str, typer.Option(help="For inception: tf1 (as published FIDs), antialias or clean.")
 ]
+
+
+@contextmanager
+def ray_cluster(
+    address: str, cpus: float | None, gpus: float | None, device: str
+) -> Iterator[Cluster | None]:
+    """The cluster of --ray, for the block; None without one."""
+    if not address:
+        for flag, value in (("--cpus-per-cell", cpus), ("--gpus-per-cell", gpus)):
+            if value is not None:
+                raise UserError(f"{flag} {value:g}: goes with --ray")
+        yield None
+        return
+    from ablate.experiment.executors.ray_cluster import Cluster
+
+    cluster = Cluster(address, cpus, gpus, device)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def tracked(workspace: Workspace, tracking: str) -> Workspace:

@@ -11,11 +11,15 @@ import typer
 from ablate.cli.app import DeviceOption, app
 from ablate.cli.options import (
     BudgetOption,
+    CpusOption,
+    GpusOption,
     JsonOption,
     Name,
+    RayOption,
     StorageOption,
     TrackingOption,
     find_results,
+    ray_cluster,
     read_study,
     shared,
 )
@@ -23,6 +27,7 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
+    from ablate.experiment.executors.ray_cluster import Cluster
     from ablate.experiment.prepare import Setup
     from ablate.experiment.worker import Outcome
     from ablate.study.definition import Study
@@ -57,6 +62,9 @@ def study(
     plan: PlanOption = False,
     as_json: JsonOption = False,
     workers: WorkersOption = 1,
+    ray: RayOption = "",
+    cpus_per_cell: CpusOption = None,
+    gpus_per_cell: GpusOption = None,
     storage: StorageOption = "",
     tracking_uri: TrackingOption = "",
     device: DeviceOption = "auto",
@@ -64,32 +72,38 @@ def study(
 ) -> None:
     """Run a study, or continue it to its total number of trials.
 
-    Several machines share a study by running the same command with the same --storage and
-    --tracking-uri.
+    With --ray, one command draws its cells on many machines. They also share a study by running
+    the same command with the same --storage and --tracking-uri.
     """
     from ablate.core.device import resolve
 
-    workspace, where = shared(context.obj, storage, tracking_uri), resolve(device)
-    given = {"minutes": minutes, "evaluations": evaluations}
-    limits = {name: value for name, value in given.items() if value is not None}
-    spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
     if as_json and not plan:
         raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
-    if plan and _planned_without_bundle(spec, workspace, as_json):
-        return
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):  # what else is said is not JSON
-        setup = _prepared(spec, name, workspace, where, by_default=budget is None, plan=plan)
-    if plan:
-        _plan(setup, as_json)
-    elif worker:
-        _work(setup, workspace)
-    elif workers == 1:
-        _summarise(workspace, setup.study, _watch_one(setup, workspace))
-    else:
-        again = [name, "--budget", spec.budget, "--trials", str(setup.study.trials)]
-        again += [f"--{limit}={value}" for limit, value in limits.items()]
-        outcome = _watch_many(setup, workspace, again, workers, device)
-        _summarise(workspace, setup.study, outcome)
+    if ray and (plan or workers > 1):
+        raise UserError(f"--ray: not with {'--plan' if plan else '--workers'}")
+    workspace = shared(context.obj, storage, tracking_uri)
+    given = {"minutes": minutes, "evaluations": evaluations}
+    limits = {name: value for name, value in given.items() if value is not None}
+    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
+        here = resolve("cpu" if cluster else device)
+        where = cluster.device if cluster else here
+        spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
+        if plan and _planned_without_bundle(spec, workspace, as_json):
+            return
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):  # it is not JSON
+            setup = _prepared(spec, name, workspace, here, by_default=budget is None, plan=plan)
+        setup = setup._replace(device=where)
+        if plan:
+            _plan(setup, as_json)
+        elif worker:
+            _work(setup, workspace)
+        elif workers == 1:
+            _summarise(workspace, setup.study, _watch_one(setup, workspace, cluster))
+        else:
+            again = [name, "--budget", spec.budget, "--trials", str(setup.study.trials)]
+            again += [f"--{limit}={value}" for limit, value in limits.items()]
+            outcome = _watch_many(setup, workspace, again, workers, device)
+            _summarise(workspace, setup.study, outcome)
 
 
 def _prepared(
@@ -150,12 +164,22 @@ def _work(setup: Setup, workspace: Workspace) -> None:
         raise typer.Exit(local_pool.TRIALS_FAILED)
 
 
-def _watch_one(setup: Setup, workspace: Workspace) -> Outcome:
+def _watch_one(setup: Setup, workspace: Workspace, cluster: Cluster | None) -> Outcome:
+    """With one process that proposes and records, which draws here or on a cluster."""
     from ablate.cli.progress import StudyBar
     from ablate.experiment.worker import run
 
     with StudyBar(setup.study.name, setup.study.objectives) as bar:
-        return run(setup, workspace, bar)
+        if cluster is None:
+            return run(setup, workspace, bar)
+        from ablate.experiment.executors.on_ray import OnRay
+        from ablate.experiment.portable import portable
+
+        executor = OnRay(portable(setup), cluster)
+        try:
+            return run(setup, workspace, bar, executor)
+        finally:
+            executor.close()
 
 
 def _watch_many(

@@ -131,8 +131,8 @@ def tags_of_trial(settings: Settings, classes: int) -> dict[str, str]:
 
 
 def _panel(setup: Setup, result: CellResult) -> Tensor | None:
-    if not result.neighbours:
-        return None
+    if result.panel is not None or not result.neighbours:
+        return result.panel
     return setup.neighbourhood.panel(result.drawing.pixels, result.neighbours)
 
 

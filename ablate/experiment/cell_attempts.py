@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ablate.core.signals import shielded
-from ablate.experiment.also import also_measured
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
+from ablate.experiment.cell_elsewhere import Asked, Steps, cell_elsewhere, with_also
+from ablate.experiment.executors.executor import JobError, KilledError, UnfitError
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
-from ablate.results import ERROR
 from ablate.tracking.study_run import StudyRun
 from ablate.tracking.vocabulary import CONFIRMS
 
@@ -50,18 +50,28 @@ class DrawnCell(NamedTuple):
     result: CellResult
 
 
+def _reason(error: Exception, seed: int) -> str:
+    """Why an attempt failed, as the record has it."""
+    if isinstance(error, KilledError):
+        return f"seed {seed}: {error}"
+    return str(error) if isinstance(error, JobError) else f"{type(error).__name__}: {error}"
+
+
 class CellAttempts:
     """Runs cells and records them, for one worker."""
 
-    def __init__(self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher) -> None:
+    def __init__(
+        self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher, here: bool
+    ) -> None:
+        """here: whether cells are drawn in this process; otherwise by jobs."""
         self._setup, self._leases, self._record = setup, leases, record
-        self._watcher = watcher
+        self._watcher, self._here = watcher, here
         self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
-        self.open: list[str] = []  # runs to close if this worker is stopped
+        self.open: dict[str, int] = {}  # runs to close if this worker is stopped -> their trial
 
     def draw(
         self, trial: OpenTrial, seed: int, opened: str | None, share: float, judge: Judge | None
-    ) -> DrawnCell:
+    ) -> Steps[DrawnCell]:
         """Draw and measure a cell, and write its files. `opened` is the run of the first attempt if
         it is open already; `share` is the cell's part of the trial."""
         calls = trial.settings.nfe * -(-trial.samples // BATCH)
@@ -70,13 +80,17 @@ class CellAttempts:
             progress = CellProgress(self._watcher, share / calls)
             try:
                 setup = self._with_network(trial, run_id, seed)
-                result = self._drawn(setup, trial, seed, progress, judge)
+                result = yield from self._drawn(setup, trial, seed, progress, judge)
+            except UnfitError:  # no other cell would fare better
+                raise
             except Exception as error:  # an error of one configuration must not stop the study
                 progress.take_back()
-                reason = f"{type(error).__name__}: {error}"
+                killed, reason = isinstance(error, KilledError), _reason(error, seed)
                 with shielded():
                     self._record.close(run_id, "failed", reason)
-                    self.open.remove(run_id)
+                    del self.open[run_id]
+                if killed:
+                    break
                 continue
             progress.fill(share)
             self._record_files(trial, run_id, seed, result)
@@ -99,15 +113,15 @@ class CellAttempts:
         seed: int,
         progress: CellProgress,
         judge: Judge | None,
-    ) -> CellResult:
+    ) -> Steps[CellResult]:
         """A cell; what confirms a configuration is measured by further extractors, too."""
+        also = CONFIRMS in trial.tags
+        if not self._here:
+            own = None if setup.bundle is self._setup.bundle else setup.bundle
+            asked = Asked(trial.settings, seed, trial.samples, own, also)
+            return (yield from cell_elsewhere(self._setup, asked, judge))
         result = run_cell(setup, trial.settings, seed, progress, judge, trial.samples)
-        if CONFIRMS not in trial.tags or result.state != "complete":
-            return result
-        found = also_measured(setup, result.drawing.pixels)
-        values = {name: each.value for name, each in found.items()}
-        errors = {name + ERROR: each.sampling_error for name, each in found.items()}
-        return result._replace(metrics=result.metrics | values | errors)
+        return with_also(setup, result) if also else result
 
     def close(self, cell: DrawnCell, trial: OpenTrial) -> None:
         """Write a cell's metrics, by the number of samples that they are of, and its status; unless
@@ -118,16 +132,16 @@ class CellAttempts:
                 raise TakenOverError
             for samples, metrics in result.rungs.items():
                 self._record.log(cell.run_id, metrics, step=samples)
-            drawn = len(result.drawing.pixels)
+            drawn = int(result.metrics["samples"])
             self._record.close(
                 cell.run_id, result.state, result.reason, result.metrics, params, drawn
             )
-            self.open.remove(cell.run_id)
+            del self.open[cell.run_id]
 
     def _open(self, trial: OpenTrial, seed: int) -> str:
         with shielded():
             run_id = self._record.open_cell(trial.run_id, trial.number, seed, trial.tags)
-            self.open.append(run_id)
+            self.open[run_id] = trial.number
         return run_id
 
     def _record_files(self, trial: OpenTrial, run_id: str, seed: int, result: CellResult) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ablate.core.signals import shielded
@@ -43,32 +43,39 @@ class Claims:
     ) -> None:
         self._study, self._ledger, self._leases = study, ledger, leases
         self._limits, self._watcher = limits, watcher
+        self._entries: list[Entry] = []  # as they were at the last look
+        self._reported, self._pause = -math.inf, POLL[0]
 
-    def __iter__(self) -> Iterator[Claim]:
-        """Claim trials until the study has no more. While other workers run trials this one waits:
-        if one of them dies, it claims that worker's trial."""
-        pause, reported = POLL[0], -math.inf
-        while True:
-            with shielded(), self._leases.alone():
-                entries = self._ledger.entries()
-                self._ledger.drop_doubles()
-                claim = self.claim(entries)
-            if claim is None or time.monotonic() >= reported + REPORT:
-                self._watcher.stands(finished(entries), best(self._study, entries))
-                reported = time.monotonic()
-            if claim is not None:
-                yield claim
-                self._leases.finish(item(claim.entry))
-                pause = POLL[0]
-            elif self._limits.out_of_time() or not any(entry.running for entry in entries):
-                return
-            else:
-                time.sleep(pause)
-                pause = min(2 * pause, POLL[1])
+    def next(self, mine: Collection[int] = ()) -> Claim | None:
+        """Claim a trial, if there is one that nobody runs. `mine`: the trials that this worker runs
+        already."""
+        with shielded(), self._leases.alone():
+            self._entries = self._ledger.entries()
+            self._ledger.drop_doubles()
+            claim = self.claim(self._entries, mine)
+        if claim is None or time.monotonic() >= self._reported + REPORT:
+            self._watcher.stands(finished(self._entries), best(self._study, self._entries))
+            self._reported = time.monotonic()
+        if claim is not None:
+            self._pause = POLL[0]
+        return claim
 
-    def claim(self, entries: list[Entry]) -> Claim | None:
+    def wait(self) -> bool:
+        """Wait a little for other workers, after there was nothing to claim: if one of them dies,
+        its trial is claimed next. Returns False if nobody runs a trial any more."""
+        if self._limits.out_of_time() or not any(entry.running for entry in self._entries):
+            return False
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, POLL[1])
+        return True
+
+    def finish(self, claim: Claim) -> None:
+        """Give the lease of a finished trial back."""
+        self._leases.finish(item(claim.entry))
+
+    def claim(self, entries: list[Entry], mine: Collection[int] = ()) -> Claim | None:
         """A running trial without a worker, else a new trial; None if there is neither."""
-        running = [entry for entry in entries if entry.running]
+        running = [entry for entry in entries if entry.running and entry.number not in mine]
         held = self._leases.others("trial/") if running else set()
         for entry in running:
             if item(entry) not in held and self._leases.take(item(entry)):
@@ -86,5 +93,5 @@ class Claims:
             return None
         if proposed is None or not self._leases.take(item(proposed)):
             # another worker proposed first: the server was away and the lock was lost
-            return self.claim(self._ledger.entries())
+            return self.claim(self._ledger.entries(), mine)
         return Claim(proposed, False, entries)

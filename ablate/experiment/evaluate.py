@@ -13,7 +13,7 @@ from ablate.data import datasets
 from ablate.data.registry import DATASETS
 from ablate.data.tensor_cache import cache_folder
 from ablate.experiment.evaluation import Evaluation, comparison, differences, record
-from ablate.experiment.image_sets import ImageSet, drawn, image_set, settings_of
+from ablate.experiment.image_sets import ImageSet, drawn, drawn_in_shards, image_set, settings_of
 from ablate.metrics.copy_search import Neighbourhood
 from ablate.metrics.extractors.extractor import Extractor, extract, find_extractor
 from ablate.metrics.extractors.inception import inception
@@ -30,6 +30,7 @@ __all__ = [
     "comparison",
     "differences",
     "drawn",
+    "drawn_in_shards",
     "evaluate",
     "features_of",
     "find_features",
@@ -91,6 +92,9 @@ def _times(shape: tuple[int, ...]) -> str:
 
 def features_of(images: ImageSet, extractor: Extractor, progress: Progress) -> Tensor:
     """Features of images; those of a dataset come from the cache, or are added to it."""
+    if images.features is not None:
+        progress(len(images.features))
+        return images.features
     if images.dataset is None:
         return extract(extractor, images.pixels, progress)
     return cached_features(images.dataset, images.split, extractor, cache_folder(), progress)

@@ -18,11 +18,16 @@ from ablate.core.workspace import Workspace
 from ablate.data import datasets
 from ablate.data.image_files import read_images
 from ablate.data.registry import DATASETS
+from ablate.data.tensor_cache import cache_folder
+from ablate.experiment.executors.place import Place
+from ablate.experiment.portable import portable
+from ablate.experiment.shards import ShardFiles, draw_shards, shard_jobs
 from ablate.experiment.showcase import setup_of_one
 from ablate.generate.draw import draw
 from ablate.generate.known_knobs import known_knobs
 from ablate.generate.presets import with_knobs
 from ablate.generate.settings import Settings
+from ablate.metrics.extractors.extractor import Extractor
 from ablate.models import bundle as bundles
 from ablate.samplers.noise import STREAMS
 
@@ -35,6 +40,7 @@ class ImageSet(NamedTuple):
     dataset: datasets.Dataset | None = None  # the dataset, if the images are a split of one
     split: str = ""  # train or test
     streams: int = 0  # version of the random numbers that drew them; 0: not drawn here
+    features: Tensor | None = None  # by the extractor that measures them, if they came along
 
     def hash(self) -> str:
         """Hash of the images, or of their dataset."""
@@ -68,6 +74,31 @@ def drawn(
     if drawing.reason:
         raise UserError(f"{bundle}: diverged ({drawing.reason})")
     return ImageSet(Path(bundle).stem, drawing.pixels, streams=STREAMS)
+
+
+def drawn_in_shards(
+    bundle: str,
+    settings: Settings,
+    samples: int,
+    seed: int,
+    workspace: Workspace,
+    extractor: Extractor,
+    place: Place,
+    progress: Callable[[int], None] = lambda samples: None,
+) -> tuple[ImageSet, ShardFiles]:
+    """The same samples, drawn in shards wherever `place` says, with their features; and the files
+    of the shards, to be removed when they have served."""
+    setup = setup_of_one(workspace, bundle, settings, samples, seed, place.device)
+    setup = setup._replace(extractor=extractor)
+    files = ShardFiles(cache_folder(), setup, place.threads)
+    jobs = shard_jobs(settings, seed, samples, setup.score_model.shape)
+    with place.executor(portable(setup)) as executor:
+        drawn, features, _ = draw_shards(jobs, executor, files, progress)
+    if drawn.reason:
+        files.remove()
+        raise UserError(f"{bundle}: diverged ({drawn.reason})")
+    images = ImageSet(Path(bundle).stem, drawn.pixels, streams=STREAMS, features=features)
+    return images, files
 
 
 def settings_of(card: bundles.Card, knobs: Sequence[str]) -> Settings:

@@ -15,6 +15,7 @@ from ablate.core.signals import shielded
 from ablate.core.validation import one_line
 from ablate.experiment.artifacts import tags_of_confirmation, tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
+from ablate.experiment.cell_elsewhere import Steps
 from ablate.experiment.claims import Claim, item
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import card_of
@@ -42,11 +43,13 @@ class Runner:
         record: StudyRun,
         tags: Mapping[str, str],
         watcher: Watcher,
+        here: bool = True,
     ) -> None:
+        """here: whether cells are drawn in this process; otherwise by jobs."""
         self._setup, self._study = setup, setup.study
         self._watcher, self._tags = watcher, tags
         self._ledger, self._leases, self._record = ledger, leases, record
-        self._attempts = CellAttempts(setup, leases, record, watcher)
+        self._attempts = CellAttempts(setup, leases, record, watcher, here)
         self._rivals = Rivals(setup, record)
 
     def features(self, number: int, seed: int) -> Tensor:
@@ -54,21 +57,23 @@ class Runner:
         return self._rivals.features(number, seed)
 
     @property
-    def open(self) -> list[str]:
-        """Runs to close if this worker is stopped."""
+    def open(self) -> dict[str, int]:
+        """Runs to close if this worker is stopped, each with its trial."""
         return self._attempts.open
 
-    def run(self, claim: Claim) -> str | None:
+    def run(self, claim: Claim) -> Steps[str | None]:
         """Run a trial, unless another worker takes it over. Returns the reason if it fails."""
         try:
             settings = self._study.settings(claim.entry.params)
         except ValidationError as error:
+            yield None
             return self._refuse(claim, one_line(error))
-        before = list(self.open)
         try:
-            return self._run(claim, settings)
+            return (yield from self._run(claim, settings))
         except TakenOverError:  # its open runs belong to the other worker now
-            self._attempts.open = before
+            number = claim.entry.number
+            for run_id in [run_id for run_id, trial in self.open.items() if trial == number]:
+                del self.open[run_id]
             return None
 
     def _refuse(self, claim: Claim, reason: str) -> str:
@@ -85,7 +90,7 @@ class Runner:
         self._watcher.finished(number, "failed", {})
         return reason
 
-    def _run(self, claim: Claim, settings: Settings) -> str | None:
+    def _run(self, claim: Claim, settings: Settings) -> Steps[str | None]:
         repeats, seeds = replicate(self._study, claim.entry, claim.entries)
         confirms = claim.entry.confirms
         tags = {**self._tags, **({} if repeats is None else {REPEATS: str(repeats)})}
@@ -100,8 +105,9 @@ class Runner:
         if repeats is None and confirms is None:
             field = self._rivals.choose(number, settings, claim.entries)
         cells = TrialCells(trial, seeds, past, field, self._rivals, self._attempts)
-        cells.run(opened, self._watcher)
+        yield from cells.run(opened, self._watcher)
         self._watcher.advanced(1 - cells.share * len(cells.metrics))  # what will not be drawn
+        yield None
         if not self._leases.holds(trial.lease):
             raise TakenOverError
         self._conclude(trial, cells)
@@ -117,12 +123,12 @@ class Runner:
         own = {**tags, **tags_of_trial(settings, card.recipe.net.classes)}
         if claim.again:
             run_id = self._record.reopen_trial(number, knobs, own)
-            self.open.append(run_id)
+            self.open[run_id] = number
         else:
             with self._record.at_once():
                 run_id = self._record.open_trial(number, knobs, own)
                 cell = self._record.open_cell(run_id, number, seed, tags)
-            self.open.extend((run_id, cell))
+            self.open.update({run_id: number, cell: number})
         samples = self._study.samples
         if claim.entry.confirms is not None:
             samples = self._study.confirm.samples or samples
@@ -144,7 +150,7 @@ class Runner:
                 for samples, values in cells.course(goals):
                     self._record.log(trial.run_id, values, step=samples)
                 self._record.close(trial.run_id, cells.state, cells.reason, metrics, knobs)
-            self.open.remove(trial.run_id)
+            del self.open[trial.run_id]
             with self._leases.writing():
                 self._report(trial.number, cells, means)
         again = CONFIRMS in trial.tags and cells.state == "complete"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ablate.experiment.cell import Judge
 from ablate.experiment.cell_attempts import CellAttempts, CellError, DrawnCell, OpenTrial
+from ablate.experiment.cell_elsewhere import Steps
 from ablate.experiment.early_stopping import Field
 from ablate.experiment.rivals import Rivals
 from ablate.experiment.watcher import Watcher
@@ -57,7 +58,7 @@ class TrialCells:
             samples = int(sum(cell["samples"] for cell in done))
             yield samples, {name: fmean(cell[name] for cell in done) for name in metrics}
 
-    def run(self, opened: str | None, watcher: Watcher) -> None:
+    def run(self, opened: str | None, watcher: Watcher) -> Steps[None]:
         """Run the cells that other workers have not run. `opened` is the run of the first cell, if
         it is open."""
         try:
@@ -68,7 +69,7 @@ class TrialCells:
                     self._read(seed)
                     watcher.advanced(self.share)
                 else:
-                    self._draw(seed, opened, judge)
+                    yield from self._draw(seed, opened, judge)
                     opened = None
                 if self.state == "complete" and judge and seed != self._seeds[-1]:
                     self.reason = judge(self._features.pop(seed))
@@ -96,12 +97,12 @@ class TrialCells:
             self._features[seed] = self._rivals.features(self._trial.number, seed)
         self._add(cell.state, cell.reason, cell.metrics)
 
-    def _draw(self, seed: int, opened: str | None, judge: Judge | None) -> None:
+    def _draw(self, seed: int, opened: str | None, judge: Judge | None) -> Steps[None]:
         """Draw a cell. The first is compared with the best at every rung, others at the end."""
         if (deaths := self._past.deaths[seed]) >= DEATHS:
             raise CellError(f"seed {seed}: its process was killed {deaths} times")
         at_rungs = judge if seed == self._seeds[0] else None
-        self._last = self._attempts.draw(self._trial, seed, opened, self.share, at_rungs)
+        self._last = yield from self._attempts.draw(self._trial, seed, opened, self.share, at_rungs)
         result = self._last.result
         self._features[seed] = result.features
         self._add(result.state, result.reason, result.metrics)

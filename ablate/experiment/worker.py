@@ -21,6 +21,8 @@ from ablate.experiment.claims import Claims
 from ablate.experiment.comparisons import comparisons_document
 from ablate.experiment.confirmation import confirmation_document, is_done, planned
 from ablate.experiment.cost import count, disk_bytes
+from ablate.experiment.executors.executor import Executor, InProcess
+from ablate.experiment.flights import Flights
 from ablate.experiment.ladder import ladder_document
 from ablate.experiment.leases import LEAVING, Leases
 from ablate.experiment.limits import Limits
@@ -46,11 +48,16 @@ class Outcome(NamedTuple):
     stopped: str | None = None  # the limit that ended the study before its last trial
 
 
-def run(setup: Setup, workspace: Workspace, watcher: Watcher) -> Outcome:
-    """Work on the study, beside any other workers, until it has its total number of trials."""
+def run(
+    setup: Setup, workspace: Workspace, watcher: Watcher, executor: Executor | None = None
+) -> Outcome:
+    """Work on the study, beside any other workers, until it has its total number of trials.
+
+    executor: draws the cells; by default this process. It is not closed.
+    """
     with in_one_line(setup, workspace):
         open_search(workspace)
-        worker = Worker(setup, workspace, watcher)
+        worker = Worker(setup, workspace, watcher, executor)
         try:
             return worker.work()
         finally:
@@ -108,7 +115,10 @@ def close_left(setup: Setup, workspace: Workspace, state: str, reason: str) -> N
 class Worker:
     """One process that works on a study."""
 
-    def __init__(self, setup: Setup, workspace: Workspace, watcher: Watcher) -> None:
+    def __init__(
+        self, setup: Setup, workspace: Workspace, watcher: Watcher, executor: Executor | None = None
+    ) -> None:
+        self._executor = executor or InProcess()
         self.setup, self.study, self.watcher = setup, setup.study, watcher
         self.ledger = Ledger(workspace.search_url, setup.key, setup.study)
         self.leases = Leases(workspace.search_url, setup.key)
@@ -136,14 +146,15 @@ class Worker:
         with shielded(), self.leases.alone():
             self.record = open_record(self.tracker, self.setup, tags)
         beside = self.record.beside(tags)
+        here = self._executor.here
         self.runner = Runner(
-            self.setup, self.ledger, self.leases, self.record, beside, self.watcher
+            self.setup, self.ledger, self.leases, self.record, beside, self.watcher, here
         )
         with self._closing():
             with self.leases.alone():
                 if not self.record.has_baselines():
                     self.record.log_baselines(baselines(self.setup))
-            reasons = {claim.entry.number: self.runner.run(claim) for claim in self.claims}
+            reasons = dict(Flights(self.study, self.claims, self.runner, self._executor))
             with shielded(), self.leases.alone():
                 self._finish()
         failures = [(number, reason) for number, reason in reasons.items() if reason]

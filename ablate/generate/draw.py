@@ -36,6 +36,19 @@ class Drawing(NamedTuple):
     labels: Tensor | None = None  # the class that the network was told for each, [N]
 
 
+class Stretch(NamedTuple):
+    """Consecutive samples of one configuration and seed, from `first` on; n of them are drawn."""
+
+    first: int
+    pixels: Tensor  # uint8, [n, C, H, W]
+    clamped: Tensor  # share of an image's pixels, float64, [n]
+    flipped: Tensor  # an image's pixels that changed sign, int64, [n]
+    labels: Tensor | None  # the class that the network was told for each, [n]
+    strip: Tensor | None  # as a drawing's; None unless `first` is 0
+    nfe: int
+    reason: str | None  # of divergence
+
+
 class Sampling:
     """Images of one configuration and seed, drawn as far as asked; the next call continues.
 
@@ -52,12 +65,16 @@ class Sampling:
         most: int,
         device: str = "cpu",
         progress: Callable[[], None] = lambda: None,
+        begun: Stretch | None = None,
+        flips: float | None = None,
     ) -> None:
-        """most: how many samples will be drawn in the end."""
+        """most: how many samples will be drawn in the end; begun: those drawn before, by another
+        process, if any: whole batches; flips: how many pixels may change sign, instead of the share
+        of all `most` samples."""
         self._score = score.to(device)
         self._source, self._settings, self._seed = source, settings, seed
         self._most, self._device, self._progress = most, device, progress
-        self._flips_left = FLIP_SHARE * most * math.prod(score.shape)
+        self._flips_left = most_flips(most, score.shape) if flips is None else flips
         room = -(-most // BATCH) * BATCH
         self._pixels = torch.empty(room, *score.shape, dtype=torch.uint8)
         self._clamped = torch.empty(room, dtype=torch.float64)  # share of pixels
@@ -65,25 +82,37 @@ class Sampling:
         told = bool(score.classes) and not settings.unlabelled
         self._labels = torch.empty(room, dtype=torch.int64) if told else None
         self._strip: Tensor | None = None
-        self._filled, self._nfe = 0, 0
+        self._begin, self._filled, self._nfe = 0, 0, 0
         self._reason: str | None = None
+        if begun is not None:
+            self._take_over(begun)
+
+    def _take_over(self, begun: Stretch) -> None:
+        rows = slice(begun.first, begun.first + len(begun.pixels))
+        self._pixels[rows], self._clamped[rows] = begun.pixels, begun.clamped
+        self._flipped[rows] = begun.flipped
+        if self._labels is not None and begun.labels is not None:
+            self._labels[rows] = begun.labels
+        self._strip, self._nfe, self._reason = begun.strip, begun.nfe, begun.reason
+        self._begin, self._filled = rows.start, rows.stop
+        self._flips_left -= float(begun.flipped.sum())
+
+    def stretch(self) -> Stretch:
+        """Everything drawn so far, for another process to continue from."""
+        drawn = slice(self._begin, min(self._filled, self._most))
+        labels = None if self._labels is None else self._labels[drawn]
+        parts = self._pixels[drawn], self._clamped[drawn], self._flipped[drawn], labels
+        return Stretch(self._begin, *parts, self._strip, self._nfe, self._reason)
 
     def up_to(self, samples: int) -> Drawing:
         """The first `samples` images; stops at the first sign of divergence."""
+        return drawing_of(self.stretch_to(samples), samples)
+
+    def stretch_to(self, samples: int) -> Stretch:
+        """The samples up to number `samples`, and those of its batch; stops likewise."""
         while self._filled < min(samples, self._most) and self._reason is None:
             self._draw_batch()
-        assert self._strip is not None
-        count = min(samples, self._filled)
-        flipped = self._flipped[:count].double()
-        return Drawing(
-            pixels=self._pixels[:count],
-            strip=self._strip,
-            nfe=self._nfe,
-            clamp_rate=float(self._clamped[:count].mean()),
-            flip_rate=float(flipped.mean()) / math.prod(self._score.shape),
-            reason=self._reason,
-            labels=None if self._labels is None else self._labels[:count],
-        )
+        return self.stretch()
 
     def _draw_batch(self) -> None:
         first = self._filled
@@ -99,8 +128,10 @@ class Sampling:
             frames=first == 0,
             progress=self._progress,
         )
+        if first == self._begin:
+            self._nfe = run.evaluations
         if first == 0:
-            self._strip, self._nfe = _strip(run), run.evaluations
+            self._strip = _strip(run)
         rows = slice(first, first + BATCH)
         self._pixels[rows], self._clamped[rows] = to_pixels(run.x.cpu().nan_to_num(0.0))
         self._flipped[rows] = run.flipped.cpu()
@@ -113,6 +144,27 @@ class Sampling:
         centre = float(self._score.moments.everything.mean.mean())
         radius = 10 * self._settings.noise_range()[0]
         return Limits(centre, radius, self._flips_left, self._most - first)
+
+
+def most_flips(samples: int, shape: Sequence[int]) -> float:
+    """How many pixels of so many samples may change sign."""
+    return FLIP_SHARE * samples * math.prod(shape)
+
+
+def drawing_of(stretch: Stretch, samples: int) -> Drawing:
+    """The first `samples` of a stretch that begins with the first sample."""
+    assert stretch.strip is not None
+    count = min(samples, len(stretch.pixels))
+    flipped = stretch.flipped[:count].double()
+    return Drawing(
+        pixels=stretch.pixels[:count],
+        strip=stretch.strip,
+        nfe=stretch.nfe,
+        clamp_rate=float(stretch.clamped[:count].mean()),
+        flip_rate=float(flipped.mean()) / math.prod(stretch.pixels.shape[1:]),
+        reason=stretch.reason,
+        labels=None if stretch.labels is None else stretch.labels[:count],
+    )
 
 
 def draw(

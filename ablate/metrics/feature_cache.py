@@ -97,6 +97,17 @@ def cached_features(
     return torch.cat(pieces)
 
 
+def missing_pieces(
+    dataset: Dataset, split: str, extractor: Extractor, folder: Path
+) -> dict[Path, Tensor]:
+    """The images of each piece of a split that the cache has no file for, by the file."""
+    split_folder = folder / address_of(dataset, split, extractor).key
+    split_folder.mkdir(parents=True, exist_ok=True)
+    pieces = enumerate(_images(dataset, split).split(PIECE))
+    files = {_piece_path(split_folder, index): images for index, images in pieces}
+    return {file: images for file, images in files.items() if not file.is_file()}
+
+
 def is_cached(dataset: Dataset, split: str, extractor: Extractor, folder: Path) -> bool:
     """Whether the cache has a file for every piece of a split, so that there is little to do."""
     split_folder = folder / address_of(dataset, split, extractor).key

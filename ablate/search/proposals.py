@@ -118,9 +118,12 @@ def _at(study: Study, point: np.ndarray[Any, np.dtype[np.float64]]) -> Proposal:
 
 
 def by_tpe(study: Study, n: int, history: Sequence[FrozenTrial]) -> Proposal:
-    """Optuna's tree-structured Parzen estimator, over all knobs together."""
-    startup = len(study.first) + RANDOM
-    sampler = TPESampler(seed=_seed(study, n), multivariate=True, n_startup_trials=startup)
+    """Optuna's tree-structured Parzen estimator, over all knobs together. Trials that are running
+    count as bad ones, so that those in flight at the same time differ."""
+    startup, running = len(study.first) + RANDOM, any(not t.state.is_finished() for t in history)
+    sampler = TPESampler(
+        seed=_seed(study, n), multivariate=True, n_startup_trials=startup, constant_liar=running
+    )
     return _ask(study, history, sampler)
 
 

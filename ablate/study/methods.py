@@ -20,8 +20,8 @@ class SearchMethod:
         configurations that come first, itself or as "module:name". It must depend on nothing
         else, so that a killed study continues as if nothing had happened.
     learns: whether proposals depend on earlier results; if not, history is empty.
-    sees_running: whether history has the trials that are running, too, so that several workers do
-        not propose the same.
+    sees_running: whether history has the trials that are running, too, so that those in flight at
+        the same time differ.
     finite: whether it needs a space that can be counted, and tries each point once.
     ladder: whether it takes a base and steps in place of a space to search.
     most_objectives: how many objectives it can optimise at once; None for any number.
@@ -65,6 +65,7 @@ METHODS: Registry[SearchMethod] = Registry(
             "tree-structured Parzen estimator",
             "ablate.search.proposals:by_tpe",
             learns=True,
+            sees_running=True,
         ),
         SearchMethod(
             "qmc", "a scrambled Sobol sequence", "ablate.search.proposals:by_sobol", learns=False
