@@ -38,3 +38,9 @@ def test_csv_spells_the_letters_of_the_paper() -> None:
     """So that a row about a knob joins with the column of that knob."""
     table = Table("t", "", [words("knob"), words("change")], [("χ", "σ = −0.5, κ = 1")])
     assert formats.to_csv(table) == 'knob,change\nchi,"sigma = -0.5, kappa = 1"\n'
+
+
+def test_readers_see_the_digits_of_a_column_and_programs_all() -> None:
+    table = Table("t", "", [numbers("p", digits=2)], [(0.0035981,), (None,)])
+    assert formats.to_md(table).splitlines()[2:] == ["| 0.0036 |", "| – |"]
+    assert formats.to_csv(table) == "p\n0.0035981\n\n".replace("\n\n", '\n""\n')
