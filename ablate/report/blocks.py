@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, get_args
 
-from ablate.report.names import Item
+from ablate.report.names import Item, number
 from ablate.report.shapes import Shape
 
 Row = tuple[Item, ...]
@@ -17,6 +17,13 @@ class Column(NamedTuple):
     key: str  # in CSV
     label: str  # for readers
     left: bool = False  # words are set to the left, numbers to the right
+    digits: int = 0  # significant ones of bare numbers for readers; 0: as usual
+
+    def shown(self, item: Item) -> Item:
+        """The item as tables for readers have it; CSV has all digits."""
+        if self.digits and isinstance(item, int | float):
+            return number(item, self.digits)
+        return item
 
 
 def words(key: str, label: str | None = None) -> Column:
@@ -24,9 +31,9 @@ def words(key: str, label: str | None = None) -> Column:
     return Column(key, key if label is None else label, left=True)
 
 
-def numbers(key: str, label: str | None = None) -> Column:
+def numbers(key: str, label: str | None = None, digits: int = 0) -> Column:
     """A column of numbers; the label is the key unless it is given."""
-    return Column(key, key if label is None else label)
+    return Column(key, key if label is None else label, digits=digits)
 
 
 class Table(NamedTuple):

@@ -199,8 +199,8 @@ def pairs(results: StudyResults) -> Table:
     """How the confirmed configurations compare, on shared noise."""
     label = metric_name(results, results.confirmation["metric"])
     header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
-    header += [numbers("probability", "probability of being better"), numbers("p")]
-    header += [numbers("holm", "p by Holm")]
+    header += [numbers("probability", "probability of being better", 3), numbers("p", digits=2)]
+    header += [numbers("holm", "p by Holm", 2)]
     rows: list[Row] = [
         (
             *(pair["trial"], pair["than"]),
@@ -212,6 +212,7 @@ def pairs(results: StudyResults) -> Table:
     caption = (
         "Confirmed configurations against each other, in pairs on the same noise, with 95 %"
         " intervals. Holm's correction is over the comparisons of one kind: among the best, and of"
-        " the best with each configuration that has a name."
+        " the best with each configuration that has a name. Probability of being better: that the"
+        " first has the better mean over all seeds, by the paired interval."
     )
     return Table("pairs", caption, header, rows)

@@ -72,7 +72,8 @@ def to_md(table: Table) -> str:
     lines = [_md_line([md(column.label) for column in table.header]), _md_line(rule)]
     for place, row in enumerate(table.rows):
         bold = "**" * (place == table.bold)
-        lines.append(_md_line([f"{bold}{md(text(item))}{bold}" for item in row]))
+        items = (column.shown(item) for column, item in zip(table.header, row, strict=True))
+        lines.append(_md_line([f"{bold}{md(text(item))}{bold}" for item in items]))
     for row in table.apart:
         label, *rest = (md(text(item)) for item in row)
         blank = [""] * (len(table.header) - len(row))

@@ -19,6 +19,9 @@ IDS = re.compile(r'\bid="|(?:xlink:)?href="#|url\(#')
 REFERENCE = re.compile(r'href="#([^"]+)"|url\(#([^)]+)\)')
 ID = re.compile(r' id="([^"]+)"')
 USEFUL = ("figure_", "trials")
+GLYPH = re.compile(r'<path id="([^"]*DejaVuSans[^"]*)" ([^>]*)/>')
+LETTER = re.compile(r'href="#([^"]*DejaVuSans[^"]*)"')
+BODY = "<body>"
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 DOTS = re.compile(r'<g id="[^"]*?trials\d+\.\d+-([\d-]+)">(.*?)</g>', re.DOTALL)
 BETWEEN = re.compile(r">\s+<")
@@ -74,3 +77,19 @@ def _named(found: re.Match[str]) -> str:
         return found[0]
     pairs = zip(trials, dots, strict=True)
     return head + "".join(f'<use data-trial="{trial}" {dot}' for trial, dot in pairs)
+
+
+def with_shared_glyphs(page: str) -> str:
+    """A page whose figures draw each letter from one place: outlines of its own are a quarter of a
+    figure. They stand in an SVG without a size, as a hidden one would not be drawn from."""
+    names: dict[str, str] = {}  # outline -> its id, which no heading has: those are in lower case
+    places: dict[str, str] = {}  # id in a figure -> id of its outline
+    for name, outline in GLYPH.findall(page):
+        places[name] = names.setdefault(outline, f"G{len(names)}")
+    if not names:
+        return page
+    bare = GLYPH.sub("", page).replace("<defs></defs>", "")
+    drawn = LETTER.sub(lambda found: f'href="#{places.get(found[1], found[1])}"', bare)
+    outlines = "".join(f'<path id="{name}" {each}/>' for each, name in names.items())
+    sprite = f'<svg class="letters" aria-hidden="true"><defs>{outlines}</defs></svg>'
+    return drawn.replace(BODY, f"{BODY}\n{sprite}", 1)

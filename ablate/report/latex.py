@@ -106,7 +106,7 @@ def _tabular(table: Table, kept: list[int]) -> list[str]:
     lines += [_line([_label(table.header[i]) for i in kept]), r"\midrule"]
     for place, row in enumerate(table.rows):
         again = table.grouped and place > 0 and table.rows[place - 1][0] == row[0]
-        cells = ["" if again and i == 0 else _item(row[i]) for i in kept]
+        cells = ["" if again and i == 0 else _item(table.header[i].shown(row[i])) for i in kept]
         lines.append(_line([_bold(cell) for cell in cells] if place == table.bold else cells))
     lines += [r"\midrule"] * bool(table.rows and table.apart)
     lines += [_apart(row, len(table.header)) for row in table.apart]

@@ -9,6 +9,11 @@ from ablate.report.first_screen import command
 from ablate.report.names import arrow, metric_name
 from ablate.results import ERROR, StudyResults, Value
 
+SAID = tuple(f"ablate.{name}" for name in ("study", "budget", "hash", "kind", "worked"))
+"""Tags that only programs need, or that other rows have."""
+
+WORDS = {"dirty": "uncommitted changes", "ablate-gbm": "ablate"}
+
 
 def protocols(results: StudyResults) -> Table:
     """How each metric was measured: a column for those measured alike."""
@@ -43,12 +48,13 @@ def intervals(results: StudyResults) -> Paragraph:
     )
     if results.comparisons:
         how += "; differences are paired, because trials share the noise of a seed"
-    left_out = "" if "training" in results.variation else "; one network was trained, so that they"
-    left_out += " do not hold what another training would give" if left_out else ""
+    left_out = ""
+    if "training" not in results.variation:
+        left_out = " One network was trained: what another training would give is in no interval."
     return Paragraph(
-        f"Intervals have 95 % and hold the variation of {results.variation}, {how}{left_out}."
-        f" Tables and figures are made from the record alone, by the second of these commands:"
-        f" {command(results)}."
+        f"Errors are 95 % intervals. They hold the variation of {results.variation}, {how}."
+        f"{left_out} All tables and figures are made from the record alone, by the second of these"
+        f" commands: {command(results)}."
     )
 
 
@@ -74,6 +80,18 @@ def provenance(results: StudyResults) -> Table:
         ("hash of the resolved study", results.hash),
         ("objectives", ", ".join(goals)),
         ("95 % intervals hold", results.variation),
-        *((key.replace("_", " "), value) for key, value in sorted(results.tags.items())),
+        *((_plain(key), value) for key, value in sorted(results.tags.items()) if _is_news(key)),
     ]
-    return Table("provenance", "Where the numbers come from.", header, rows)
+    caption = "The study, its code, and the versions of what it ran on."
+    return Table("provenance", caption, header, rows)
+
+
+def _is_news(tag: str) -> bool:
+    """Whether a tag of the record says what the rows above and the protocols do not."""
+    return tag not in SAID and not tag.startswith("protocol.")
+
+
+def _plain(tag: str) -> str:
+    """version.torch -> torch, ablate.dirty -> uncommitted changes."""
+    name = tag.removeprefix("ablate.").removeprefix("version.")
+    return WORDS.get(name, name.replace("_", " "))

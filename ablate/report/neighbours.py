@@ -38,7 +38,7 @@ def neighbours(results: StudyResults, count: int = 10) -> Table:
     used = [i for i in range(len(LABELS)) if any(row[3][i] is not None for row in rows)]
     keys = [list(LABELS)[i] for i in used]
     header = [numbers("rank"), numbers("trial"), words("space")]
-    header += [numbers(key, LABELS[key]) for key in keys]
+    header += [numbers(key, LABELS[key], 3 if key == "c_t" else 0) for key in keys]
     shown: list[Row] = [(*row[:3], *(row[3][i] for i in used)) for row in rows]
     first = next((trial.number for trial in contenders(results)), None)
     bold = next((i for i, row in enumerate(shown) if row[1] == first), None)

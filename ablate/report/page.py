@@ -16,7 +16,7 @@ from ablate.core.plain_text import plain
 from ablate.report import answer, first_screen, formats
 from ablate.report.blocks import Block, Table, visible
 from ablate.report.coarse_trials import too_coarse
-from ablate.report.inline import inlined
+from ablate.report.inline import inlined, with_shared_glyphs
 from ablate.report.look import NARROW, WIDTH
 from ablate.report.names import LEAK, Item, text
 from ablate.report.sections import Built
@@ -38,7 +38,8 @@ def pages(
     above: what stands above the sections, as by `opening`. drawn: by the figures' names.
     """
     context = {**above, "sections": shown(sections), "drawn": drawn}
-    return {name: rendered(template, context) for name, template in TEMPLATES.items()}
+    made = {name: rendered(template, context) for name, template in TEMPLATES.items()}
+    return made | {"index.html": with_shared_glyphs(made["index.html"])}
 
 
 def rendered(template: str, context: Mapping[str, Any]) -> str:
@@ -127,7 +128,8 @@ def lines(table: Table, hidden: Container[int]) -> list[Line]:
     for place, row in enumerate(table.rows):
         again = table.grouped and place > 0 and table.rows[place - 1][0] == row[0]
         shown = ("", *row[1:]) if again else row
-        cells = [Cell(item, kind) for item, kind in zip(shown, classes, strict=True)]
+        items = [column.shown(item) for column, item in zip(table.header, shown, strict=True)]
+        cells = [Cell(item, kind) for item, kind in zip(items, classes, strict=True)]
         made.append(Line((table.grouped and not again) or place == table.bold, cells))
     return made
 

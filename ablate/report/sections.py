@@ -193,7 +193,7 @@ SECTIONS: Registry[Section] = Registry(
     [
         Section("ladder", "What each step does", lambda results, _: ladder.blocks(results)),
         Section("best", "The best configurations", best),
-        Section("against", "Who beats whom", lambda results, _: against.blocks(results)),
+        Section("against", "Paired differences", lambda results, _: against.blocks(results)),
         Section("knobs", "What each knob does", knobs),
         Section("law", "Annealing and step", lambda results, _: law.blocks(results)),
         Section("cost", "What it costs", cost),

@@ -82,3 +82,9 @@ def test_no_cell_of_a_csv_file_is_a_formula(words: str, cell: str) -> None:
     head, row = csv.reader(io.StringIO(formats.to_csv(table)))
     assert head == ["k", "'=1+1", "n"]
     assert row == [cell, "", "-0.5"]
+
+
+def test_readers_see_the_digits_of_a_column_and_programs_all() -> None:
+    table = Table("t", "", [numbers("p", digits=2)], [(0.0035981,), (None,)])
+    assert formats.to_md(table).splitlines()[2:] == ["| 0.0036 |", "| – |"]
+    assert formats.to_csv(table) == "p\n0.0035981\n\n".replace("\n\n", '\n""\n')

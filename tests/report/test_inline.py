@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ablate.report import drawing, inline
@@ -66,3 +68,16 @@ def test_the_same_data_give_the_same_bytes() -> None:
     assert drawing.drawn(LADDER) == drawing.drawn(LADDER)
     already = Drawn(b"svg", b"png")
     assert drawing.drawn(already) is already
+
+
+def test_letters_are_drawn_from_one_place() -> None:
+    svg = drawing.drawn(LADDER).svg
+    figures = [inline.inlined(svg, name, "c", WIDTH) or "" for name in ("one", "two")]
+    page = inline.with_shared_glyphs(f"<body>{''.join(figures)}</body>")
+    letters, drawn = page.split("</defs></svg>", 1)
+    outlines = re.findall(r'<path id="(G\d+)" d="', letters)
+    assert len(outlines) == len(set(outlines)) > 10
+    assert set(re.findall(r'href="#(G\d+)"', drawn)) == set(outlines)
+    assert "DejaVuSans" not in page
+    assert len(page) < 0.8 * sum(map(len, figures))
+    assert inline.with_shared_glyphs("<body>none</body>") == "<body>none</body>"

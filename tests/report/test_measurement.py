@@ -20,3 +20,14 @@ def test_protocols_and_provenance(results: StudyResults) -> None:
     assert facts["hash of the resolved study"] == "b7e2d1c04a9f"
     assert facts["commit"] == "0f3c2a9"
     assert facts["objectives"] == "KID ↓"
+
+
+def test_provenance_says_each_thing_once_and_in_words(results: StudyResults) -> None:
+    tags = {"ablate.hash": "b7", "ablate.dirty": "no", "version.torch": "2.6.0"}
+    tags |= {"protocol.kid": "1"}
+    found = measurement.provenance(results._replace(tags=tags)).rows
+    rows = {str(row[0]): row[1] for row in found}
+    assert rows["uncommitted changes"] == "no"
+    assert rows["torch"] == "2.6.0"
+    assert "b7" not in rows.values()
+    assert not any("protocol" in name or "ablate." in name for name in rows)

@@ -53,7 +53,7 @@ def test_the_page_needs_nothing_but_itself(report: Path) -> None:
         *("tables/", "figures/"),
         *files,
     }
-    assert page.tags.count("svg") == 2 * len(FIGURES)  # wide, and narrow for phones
+    assert page.tags.count("svg") == 2 * len(FIGURES) + 1  # wide, narrow for phones, letters
     assert sum(link.startswith("data:image/png") for link in page.links) == 6
 
 

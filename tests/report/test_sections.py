@@ -60,7 +60,7 @@ def test_sections_of_others_come_before_the_last_of_ours(toy_section: sections.S
     assert titles == [
         "What each step does",
         "The best configurations",
-        "Who beats whom",
+        "Paired differences",
         "What each knob does",
         "Annealing and step",
         "What it costs",

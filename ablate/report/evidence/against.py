@@ -82,17 +82,18 @@ def _caption(results: StudyResults, group: Group, field: Sequence[Trial]) -> str
     how = group.difference(field[0].number, field[-1].number).how
     return (
         f"{metric_name(results, results.objectives[0].metric)} of each configuration less that of"
-        f" {which}, by the search's values, with 95 % intervals ({how}); ringed: the best. The"
+        f" {which}, as the search measured them, with 95 % intervals ({how}); ringed: the best. The"
         f" {min(len(field) - 1, MOST)} shown are the best and the worst."
     )
 
 
 def beats(results: StudyResults, group: Group, field: Sequence[Trial]) -> Table:
-    """Each of the best against each: the difference, and two probabilities of being better."""
+    """Each of the best against each: the difference, and two probabilities."""
     label = metric_name(results, results.objectives[0].metric)
     sign = results.objectives[0].sign
     header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
-    header += [numbers("truly_better", "truly better"), numbers("run_beats_run", "run beats run")]
+    header += [numbers("probability", "probability of being better", 3)]
+    header += [numbers("improvement", "probability of improvement", 3)]
     header += [numbers("iqm", f"IQM of {label}")]
     rows: list[Row] = []
     for one, other in permutations(field, 2):
@@ -100,18 +101,19 @@ def beats(results: StudyResults, group: Group, field: Sequence[Trial]) -> Table:
         if sign * gap.value > 0 or (gap.value == 0 and one.number > other.number):
             continue
         own, theirs = group.values[one.number], group.values[other.number]
-        row = (one.number, other.number, Estimate(gap.value, gap.half), truly_better(gap, sign))
+        row = (one.number, other.number, Estimate(gap.value, gap.half), superiority(gap, sign))
         rows.append((*row, improvement(own, theirs, sign), iqm(own)))
     caption = (
-        f"The {len(field)} best of the search against each other. Truly better: the probability, by"
-        " the paired interval, that the first is better whatever the seeds. Run beats run: the"
-        " share of pairs of seeds in which the first has the better value (rliable's probability of"
-        " improvement). IQM: the first's mean over the middle half of its seeds."
+        f"The {len(field)} best of the search against each other, by what it measured. Probability"
+        " of being better: that the first has the better mean over all seeds, by the paired"
+        " interval. Probability of improvement: the share of pairs of runs in which the first has"
+        " the better value (as in rliable). IQM: the first's mean over the middle half of its"
+        " seeds."
     )
     return Table("beats", caption, header, rows)
 
 
-def truly_better(gap: Difference, sign: int) -> float | None:
+def superiority(gap: Difference, sign: int) -> float | None:
     """P(true difference is on the better side), by the normal law with the interval's width."""
     if gap.half is None:
         return None
