@@ -17,6 +17,7 @@ from typing import Any
 
 import optuna
 import pytest
+import sqlalchemy as sa
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -25,7 +26,7 @@ from ablate.core.signals import shielded
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import run
 from ablate.search.database import cause, passes, patiently
-from tests.support.commands import Command, ablate
+from tests.support.commands import Command, ablate, until
 from tests.support.studies import (
     TRIALS,
     Quiet,
@@ -192,6 +193,33 @@ def test_a_record_that_cannot_be_written(
     assert_whole(tmp_path, whole)
 
 
+@pytest.mark.parametrize("name", ["mlflow.db", "optuna.db"])
+def test_a_database_that_may_not_grow_is_a_full_disk(
+    name: str, tiny_bundle: Path, tmp_path: Path
+) -> None:
+    """SQLite's own error, through SQLAlchemy, and MLflow or Optuna: never its autoflush."""
+    setup, workspace = (
+        setup_of(make_root(tmp_path, tiny_bundle, trials=TRIALS)),
+        Workspace(tmp_path),
+    )
+    most = (workspace.mlruns / name).stat().st_size // 4096  # pages that it has already
+
+    def no_room(connection: Any, _: object) -> None:
+        file = connection.execute("PRAGMA database_list").fetchone()[2]
+        if Path(file).name == name:
+            connection.execute(f"PRAGMA max_page_count = {most}")
+
+    sa.event.listen(sa.Engine, "connect", no_room)
+    try:
+        with pytest.raises(UserError) as caught:
+            run(setup, workspace, Quiet())
+    finally:
+        sa.event.remove(sa.Engine, "connect", no_room)
+    assert f"the disk of {tmp_path / 'mlruns'} is full (" in str(caught.value)
+    assert "autoflush" not in str(caught.value)
+    assert caught.value.code == 2
+
+
 def test_a_tracking_store_that_refuses(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +280,20 @@ def test_a_database_that_vanishes(
     assert watcher.states == [(0, "complete")]
 
 
+def test_a_record_that_vanishes(tiny_bundle: Path, tmp_path: Path) -> None:
+    """The record is deleted after the first trial: one line, and no empty one in its place that
+    would hide the loss."""
+    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
+    process = Command(root, "study", "tiny")
+    until(lambda: done_cells(root) >= 2, process)
+    Workspace(root).record.unlink()
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode in (2, PassingError.code), errors
+    assert len([line for line in errors.strip().splitlines() if "error: " in line]) == 1
+    assert "Traceback" not in errors
+    assert_refused(root, "no trial")
+
+
 def test_a_record_of_another_study(tiny_bundle: Path, tmp_path: Path) -> None:
     """The record was deleted, or is another server's: trials that the search counts as finished
     would be missing for good."""
@@ -267,8 +309,6 @@ def test_a_record_of_another_study(tiny_bundle: Path, tmp_path: Path) -> None:
 
 
 def locked_error() -> BaseException:
-    import sqlalchemy as sa
-
     return sa.exc.OperationalError("select", {}, sqlite3.OperationalError("database is locked"))
 
 
