@@ -197,7 +197,10 @@ def test_alternatives_are_compared_with_the_base(tiny_bundle: Path, tmp_path: Pa
     assert [row[0] for row in table.rows] == ["base", "+ AdamW", "+ fast"]
     assert table.rows[1][-1] == "train.optimiser = adamw"
     assert components_table(record, "kid").rows
-    assert answer.answer(record)[0].startswith("The base has KID ")
+    said = answer.answer(record)[0]
+    assert said.startswith("KID ")
+    assert all(f"{step['name']} (" in said for step in record.ladder["steps"])
+    assert said.endswith(f"(95 %, of {record.variation}).")
     ablate(root, "report", "tiny")
     page = (root / "reports" / "tiny" / "index.html").read_text()
     for heading in ("What each step does", "Where the variance comes from"):
