@@ -27,7 +27,7 @@ from ablate.report.blocks import (
 )
 from ablate.report.coarse_trials import coarse_trials
 from ablate.report.columns import searched_for_copies
-from ablate.report.evidence import against, beside_the_paper, law, same_noise, search
+from ablate.report.evidence import against, beside_the_paper, exchange, law, same_noise, search
 from ablate.report.evidence import importance as together
 from ablate.report.gallery import Fetch, pictures
 from ablate.report.knobs import legend
@@ -129,6 +129,7 @@ def knobs(results: StudyResults, context: Context) -> list[Block]:
     blocks += _figure(results, "choices", figures.choices(results), what, crosses)
     what = "against each numeric knob, a point per trial"
     blocks += _figure(results, "sweeps", figures.sweeps(results), what, crosses)
+    blocks += exchange.blocks(results)
     made = [effects.effects(results)]
     if results.importance:
         made.append(effects.importance(results))

@@ -12,8 +12,16 @@ import pytest
 
 from ablate.generate.coordinates import law_step
 from ablate.report import first_screen
-from ablate.report.blocks import Paragraph
-from ablate.report.evidence import against, beside_the_paper, importance, law, same_noise, search
+from ablate.report.blocks import Figure, Paragraph
+from ablate.report.evidence import (
+    against,
+    beside_the_paper,
+    exchange,
+    importance,
+    law,
+    same_noise,
+    search,
+)
 from ablate.report.names import Estimate
 from ablate.report.paired import searched_group
 from ablate.report.ranking import contenders
@@ -97,6 +105,20 @@ def test_the_curve_joins_the_best_so_far() -> None:
 def test_the_law_is_that_of_the_search(chi: float) -> None:
     """Trials with rho = 1 stand on the line."""
     assert law.law(chi) == pytest.approx(law_step(chi), rel=1e-9)
+
+
+def test_what_a_knob_buys_and_costs() -> None:
+    """By chi, in the order of the ranking; few-step trials have none."""
+    found = study()._replace(spec={"answers": "fid vs kid over chi"})
+    data = exchange.exchange(found, "fid", "kid", "chi")
+    assert data is not None
+    assert [dot.trial for dot in data.dots][:3] == [3, 5, 1]
+    assert data.dots[1].label == "χ = 0.999"
+    assert [data.dots[1].x, data.dots[1].y.value] == pytest.approx([0.013, 23.0])
+    (figure,) = exchange.blocks(found)
+    assert isinstance(figure, Figure)
+    assert figure.caption.startswith("FID against KID of every complete configuration, by its χ")
+    assert exchange.blocks(study()) == []
 
 
 def test_the_map_has_pruned_trials_and_the_law() -> None:

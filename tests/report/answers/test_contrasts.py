@@ -54,8 +54,18 @@ def test_one_seed_claims_nothing() -> None:
 
 def test_by_another_knob() -> None:
     text = said("sampler by init")
-    assert "depends on the init: pf-heun with class-gaussian, adls-consistent" in text
+    assert "is not shown to depend on the init, although the best means differ: pf-heun" in text
     assert "no difference shows from adls-consistent (0.0003 ± 0.0017)" in text
+
+
+def test_a_best_value_depends_on_another_knob_if_both_orders_are_clear() -> None:
+    rows = [("a", 1, 1.0), ("a", 2, 2.0), ("b", 1, 2.0), ("b", 2, 1.0)]
+    trials = [
+        trial(n, {"init": init, "L": steps}, [{"kid": kid}, {"kid": kid + 1e-3}])
+        for n, (init, steps, kid) in enumerate(rows)
+    ]
+    (first, *_) = contrast(asking("L by init")._replace(trials=trials))
+    assert first == "The L with the best value depends on the init: L = 1 with a and L = 2 with b."
 
 
 def test_two_knobs_are_compared_by_what_they_move() -> None:
