@@ -36,8 +36,7 @@ def summary(results: StudyResults, pictures: list[Picture]) -> dict[str, Any]:
 def headline(results: StudyResults) -> Trial | None:
     """The trial to quote: of a ladder the last step's, else as confirmed, else the best."""
     field = contenders(results)
-    if results.ladder:
-        last = ladder.last_trial(results)
+    if (last := ladder.last_trial(results)) is not None:
         return next((trial for trial in field if trial.number == last), None)
     return confirmed.confirmed_trial(results) or (field[0] if field else None)
 
