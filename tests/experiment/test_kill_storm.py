@@ -165,15 +165,19 @@ def calm(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
     return timeless(results(root))
 
 
-@pytest.mark.parametrize("workers", [1, 4], ids=["one worker", "four workers"])
-@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
-@pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param(5, marks=pytest.mark.long, id="5 kills"),
-        pytest.param(30, marks=pytest.mark.slow, id="30 kills"),
-    ],
-)
+STORMS = [
+    pytest.param(5, 1, "SQLite", marks=pytest.mark.long, id="5 kills of one worker, SQLite"),
+    *(
+        pytest.param(
+            30, workers, place, marks=pytest.mark.slow, id=f"30 kills of {workers}, {place}"
+        )
+        for workers in (1, 4)
+        for place in ("SQLite", "PostgreSQL")
+    ),
+]
+
+
+@pytest.mark.parametrize(("kills", "workers", "database"), STORMS)
 def test_a_storm_of_kills_that_hit_work_leaves_no_trace(
     kills: int,
     database: str,
