@@ -11,6 +11,7 @@ from ablate.report.names import (
     Estimate,
     baseline_name,
     better,
+    bracketed,
     configuration,
     estimate,
     metric_label,
@@ -127,11 +128,11 @@ def _against_baselines(results: StudyResults, trial: Trial, what: str) -> list[s
         if metric in measured
     }
     parts = [
-        f"{_verdict(results, trial, value)} {name} ({text(value)})"
+        f"{_verdict(results, trial, value)} {name} {bracketed(text(value))}"
         for name, value in values.items()
     ]
     if values and single_seed(results):  # without an interval nothing is better or worse
-        beside = (f"{name} ({text(value)})" for name, value in values.items())
+        beside = (f"{name} {bracketed(text(value))}" for name, value in values.items())
         return [f"Beside it: {', '.join(beside)}."]
     return [f"{what} is {', and '.join(parts)}."] if parts else []
 

@@ -46,11 +46,12 @@ def draw_ladder(data: Ladder) -> Figure:
         ax.plot([dot.y.value for dot in data.dots], lines, color=QUIET, linewidth=1, zorder=1)
     _name_lines(ax, data.dots, lines)
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
+    for line in data.near:  # before the scale, whose ticks depend on how far the axis reaches
+        ax.axvline(line.value, **DASHED)
     beyond = "; ".join(line.text for line in data.far)
     set_scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
     _bare(ax)
     for row, line in enumerate(data.near):
-        ax.axvline(line.value, **DASHED)
         shift = (0, 3 + 11 * row)  # a row to each: baselines may stand close together
         _note(ax, line.text, (line.value, 1), shift, ("data", "axes fraction"), "center")
     return figure
@@ -121,11 +122,12 @@ def draw_scatter(data: Scatter) -> Figure:
         group = [dot for dot in data.dots if dot.label == label]
         _points(ax, group, [dot.x for dot in group], across=False, colour=colour, marker=marker)
         ax.plot([], [], marker, color=colour, label=label, markersize=5)
+    for line in data.near:
+        ax.axhline(line.value, **DASHED)
     set_scale(ax, "x", data.x)
     set_scale(ax, "y", data.y)
     _draw_front(ax, data)
     for line in data.near:
-        ax.axhline(line.value, **DASHED)
         _note(ax, line.text, (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
     if any(labels):
         lines = -(-len(labels) // (2 if is_narrow() else ABREAST))

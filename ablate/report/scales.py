@@ -26,7 +26,7 @@ def set_scale(ax: Axes, which: str, axis: Axis, remark: str = "") -> None:
         ax.set(**{f"{which}scale": "log"})
         low, high = ticks.get_view_interval()
         ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 40 * low else (1,)))
-        ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ticks.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     else:
         ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         return

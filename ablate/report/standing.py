@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ablate.core.holm import holm
-from ablate.report.answers.wording import bare, gap, sign_of, size
+from ablate.report.answers.wording import bare, gap, how_made, sign_of, size
 from ablate.report.coarse_trials import ranges
 from ablate.report.confirmed import distinguished
 from ablate.report.paired import ALPHA, searched_group
@@ -86,8 +86,7 @@ def _origin(results: StudyResults, best: Trial) -> list[str]:
     what = f"{origin(results, before)} ({bare(results, before)}), the best known before"
     if found is None or found.half is None:
         return [f"The search found it; whether it is better than {what}, is not known."]
+    how = how_made(results, found, best, before)
     if found.clear and sign * found.value < 0:
-        return [f"The search found it: it is better than {what}, by {size(found)} ({found.how})."]
-    return [
-        f"The search found it, but no difference shows from {what}: {size(found)} ({found.how})."
-    ]
+        return [f"The search found it: it is better than {what}, by {size(found)} ({how})."]
+    return [f"The search found it, but no difference shows from {what}: {size(found)} ({how})."]

@@ -28,8 +28,9 @@ def best(results: StudyResults, count: int = 10) -> Table:
     columns = with_diversity(results, objectives)
     columns += [m for m in COSTS if m in metrics(results) and m not in objectives]
     ranked = ranking(results)
+    which = f"The best {count} of {len(ranked)}" if len(ranked) > count else f"The {len(ranked)}"
     caption = (
-        f"The best {min(count, len(ranked))} of {len(ranked)} complete configurations, by "
+        f"{which} complete configurations, by "
         f"{metric_label(results, objectives[0])} ({better(results.objectives[0])}). "
         f"Baselines are set apart and not ranked."
     )

@@ -47,6 +47,16 @@ def test_the_forest_has_differences_from_the_named_setting() -> None:
     assert data.near[0].value == 0.0
 
 
+def test_no_difference_has_a_place_on_the_axis_of_the_forest() -> None:
+    """All are worse than the first, by differences of several sizes: no logarithmic axis."""
+    cells = [[{"kid": kid}, {"kid": 1.0001 * kid}] for kid in (1.0, 1.1, 3.0, 50.0)]
+    trials = [trial(n, {"L": n}, each) for n, each in enumerate(cells)]
+    data = forest_of(study()._replace(trials=trials))
+    assert all(dot.y.value > 0 for dot in data.dots)
+    assert not data.axis.log
+    assert data.axis.linear > 0
+
+
 def test_without_intervals_there_is_no_forest() -> None:
     assert forest_of(study(seeds=1)) is None
     assert against.blocks(empty()) == []

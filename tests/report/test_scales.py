@@ -7,8 +7,10 @@ from itertools import pairwise
 import pytest
 from matplotlib.figure import Figure
 
+from ablate.report.names import Estimate
+from ablate.report.plots import draw_ladder
 from ablate.report.scales import colours, set_scale, ticks_around_zero
-from ablate.report.shapes import Axis
+from ablate.report.shapes import Axis, Baseline, Dot, Ladder
 
 AROUND_ZERO = Axis("KID", linear=0.02)
 
@@ -40,3 +42,13 @@ def test_colours_tell_values_near_zero_apart() -> None:
     assert [shades(-0.01), shades(2.0)] == pytest.approx([0, 1])
     assert colours(Axis("KID"), values)(0.01) < 0.01
     assert colours(Axis("KID", log=True), [0.01, 0.1, 1.0])(0.1) == pytest.approx(0.5)
+
+
+def test_a_baseline_far_away_makes_the_ticks_of_a_logarithmic_axis_few() -> None:
+    """On a phone's figure three labels a decade over three decades ran into each other."""
+    dots = [Dot(n, "", float(n), Estimate(kid)) for n, kid in enumerate((0.1, 0.2, 0.5))]
+    near = [Baseline("training images", 1e-4)]
+    figure = draw_ladder(Ladder(Axis("KID", log=True), dots, near, []))
+    figure.draw_without_rendering()
+    labels = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+    assert 3 <= len([label for label in labels if label]) <= 8

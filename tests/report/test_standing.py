@@ -43,6 +43,7 @@ def test_a_search_that_found_nothing_better_says_so() -> None:
     nothing = " ".join(sentences(searched(13), best))
     assert "It is what theory predicts: the search found nothing better." in nothing
     clear = " ".join(sentences(searched(1), best))
+    assert clear.endswith("(paired, on the samples by which the best was chosen).")
     assert "The search found it: it is better than what theory predicts (trial" in clear
     same = " ".join(sentences(searched(4), best))
     assert "The search found it, but no difference shows from" in same

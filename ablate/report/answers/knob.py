@@ -12,6 +12,7 @@ from ablate.report.answers.wording import (
     best_at,
     first_metric,
     gap,
+    how_made,
     listed,
     on_average,
     sign_of,
@@ -55,8 +56,9 @@ def contrasted(results: StudyResults, knob: str, best: dict[Value, Trial]) -> li
     parts += [f"no difference shows from {_nearest(knob, alike, _aside)}"] if alike else []
     if not parts:
         return [f"{opening}."]
+    how = f"95 %, {how_made(results, known[0][1], *best.values())}"
     setting = f"each value of {knob_name(knob)} at its best setting of the other knobs"
-    return [f"{opening}: {'; '.join(parts)} ({known[0][1].how}, 95 %), {setting}."]
+    return [f"{opening}: {'; '.join(parts)} ({how}), {setting}."]
 
 
 def _value(results: StudyResults, value: Value, trial: Trial) -> str:

@@ -29,11 +29,13 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
     ours = min(rows, key=lambda each: each[1].metrics[metric])
     said = [_first(results, ours, theirs)]
     order = spearman([(float(row["metrics"][metric]), o.metrics[metric]) for row, o in rows])
+    alike = ""
     if order is not None:
-        said.append(
-            f"The rank correlation of the {len(rows)} rows, theirs against ours, is {order:.2f}."
-        )
-    return [*said, "Networks, features and numbers of samples differ: the values do not compare."]
+        alike = f"The rank correlation of the {len(rows)} rows, theirs with ours, is {order:.2f}. "
+    return [
+        *said,
+        f"{alike}Networks, features and numbers of samples differ: the values do not compare.",
+    ]
 
 
 def _first(results: StudyResults, ours: Pair, theirs: Pair) -> str:

@@ -59,6 +59,14 @@ def gap(results: StudyResults, one: Trial, other: Trial, metric: str = "") -> Di
     return group.difference(one.number, other.number)
 
 
+def how_made(results: StudyResults, found: Difference, *trials: Trial) -> str:
+    """paired; and a warning where the samples that chose the best are those that compare it."""
+    numbers = [trial.number for trial in trials]
+    if fitting_group(results, numbers).confirmed or len(contenders(results)) <= len(numbers):
+        return found.how
+    return f"{found.how}, on the samples by which the best was chosen"
+
+
 def size(difference: Difference) -> str:
     """0.013 ± 0.007: how large a difference is."""
     return text(Estimate(abs(difference.value), difference.half))

@@ -70,7 +70,9 @@ def forest(results: StudyResults, group: Group, field: Sequence[Trial]) -> Ladde
     ]
     objective = results.objectives[0]
     label = f"difference of {metric_label(results, objective.metric)} ({better(objective)})"
-    scale = axis_of(label, (dot.y for dot in dots))
+    nearest = min(abs(dot.y.value) + (dot.y.half or 0.0) for dot in dots)
+    zero = Estimate(0.0, nearest)  # the line of no difference must have a place on the axis
+    scale = axis_of(label, [zero, *(dot.y for dot in dots)])
     return Ladder(scale, dots, [Baseline("no difference", 0.0)], [])
 
 
@@ -79,11 +81,12 @@ def _caption(results: StudyResults, group: Group, field: Sequence[Trial]) -> str
     what = configuration(results, base, distinguishing(results))
     name = origin(results, base)
     which = f"{name} (trial {base.number}, {what})" if name else f"trial {base.number} ({what})"
+    some = f" The {MOST} shown are the best and the worst." * (len(field) - 1 > MOST)
     how = group.difference(field[0].number, field[-1].number).how
     return (
         f"{metric_name(results, results.objectives[0].metric)} of each configuration less that of"
-        f" {which}, as the search measured them, with 95 % intervals ({how}); ringed: the best. The"
-        f" {min(len(field) - 1, MOST)} shown are the best and the worst."
+        f" {which}, as the search measured them, with 95 % intervals ({how}); ringed: the"
+        f" best.{some}"
     )
 
 

@@ -139,7 +139,7 @@ def test_published_rows_are_compared_by_their_order_alone() -> None:
         " best, adls, class-average, by 0.01"
     )
     assert "do not compare" in text
-    assert "rank correlation of the 3 rows, theirs against ours, is 0.50" in text
+    assert "rank correlation of the 3 rows, theirs with ours, is 0.50" in text
 
 
 def test_a_best_row_that_both_share_is_said_so() -> None:
