@@ -66,7 +66,9 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
 def _caption(results: StudyResults, role: str, trial: Trial) -> str:
     """Best, trial 7: adls, class-average; KID 0.042 ± 0.017 (…)."""
     name = trial_name(results, trial, distinguishing(results))
-    return f"{role.capitalize()}, {name}; {measured(results, trial)}."
+    searched = role == "best" and bool(results.confirmation)  # fresh seeds may prefer another
+    which = "best of the search" if searched else role
+    return f"{which.capitalize()}, {name}; {measured(results, trial)}."
 
 
 def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:

@@ -46,6 +46,12 @@ def test_a_figure_looks_the_same() -> None:
     assert Image.open(io.BytesIO(drawn.png)).mode == "P"
 
 
+def test_ids_that_nothing_refers_to_are_left_out() -> None:
+    inside = b'<path id="a"/><use href="#a"/><g id="trials0.1-7"/></g></g>'
+    packed = packed_svg(b'<g id="figure_1"><g id="axes_1">' + inside)
+    assert packed == b'<g id="figure_1"><g>' + inside
+
+
 def test_coordinates_are_rounded_and_scales_are_not() -> None:
     svg = (
         b'<g transform="translate(1.23456 2.5) scale(0.015625 -0.085)"><path d="M 435.507755 1\n'
