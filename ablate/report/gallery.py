@@ -35,8 +35,8 @@ def gallery(results: StudyResults) -> list[tuple[str, Trial]]:
 
 
 def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
-    """Sample grids and trajectory strips of the gallery, and the best trial's samples beside their
-    nearest training images if the study searched for copies; from each trial's first seed."""
+    """Sample grids of the gallery, trajectories of all but the worst, and the best trial's samples
+    beside their nearest training images if the study searched for copies; of the first seeds."""
     trials = gallery(results)
     if not trials:
         return []
@@ -53,9 +53,10 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
             for role, trial in chosen
         ]
 
+    good = [each for each in trials if each[0] != "worst" or len(trials) == 1]
     groups = [
         Pictures("Samples", of(SAMPLES, trials)),
-        Pictures("From noise to image", of(TRAJECTORY, trials), strips=True),
+        Pictures("From noise to image", of(TRAJECTORY, good), strips=True),
     ]
     if searched_for_copies(results):
         nearest = of(NEIGHBOURS, trials[:1], f" {NEAREST}")

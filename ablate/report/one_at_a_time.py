@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.columns import DIVERSITY, metric_columns
 from ablate.report.names import Item, estimate, metric_name, text
@@ -19,18 +21,22 @@ def sentences(results: StudyResults) -> list[str]:
         return []
     steps.sort(key=lambda step: sign * step["add_one"][metric]["value"])
     clear = [step for step in steps if step["add_one"][metric]["excludes_zero"]]
-    name = metric_name(results, metric)
+    name, value = metric_name(results, metric), text(estimate(base, metric))
     ends = [("best", steps[0]), ("worst", steps[-1])]
+    said = [f"the {which} is {_by(step, metric)}" for which, step in ends[: len(steps)]]
     return [
-        f"The base has {name} {text(estimate(base, metric))}.",
-        f"Of {len(steps)} changes to it {len(clear)} have a 95 % interval, of {results.variation},"
-        " that excludes zero.",
-        *(
-            f"The {which} is {step['name']}: {name} changes by"
-            f" {text(effect(step['add_one'], metric))}."
-            for which, step in ends[: len(steps)]
-        ),
+        f"Of {len(steps)} changes to the base ({name} {value}) {'; '.join(said)}.",
+        f"{len(clear)} of {len(steps)} have a 95 % interval, of {results.variation}, that excludes"
+        " zero; of changes without an effect one in twenty has.",
     ]
+
+
+def _by(step: dict[str, Any], metric: str) -> str:
+    """two noise-free steps, by −0.04 ± 0.01; or that no change shows"""
+    by = effect(step["add_one"], metric)
+    shown = f"{step['name']}, by {text(by)}"
+    clear = bool(step["add_one"][metric]["excludes_zero"])
+    return shown if clear else f"{shown}, no change that shows"
 
 
 def one_at_a_time(results: StudyResults, metric: str, ending: str = "") -> Table:

@@ -30,6 +30,18 @@ def packed_picture(png: bytes) -> bytes:
     return min(_png(image), png, key=len)
 
 
+def for_page(png: bytes) -> bytes:
+    """The same pixels as lossless WebP, which takes a fifth less inside a page than a PNG; what is
+    no image stays as it is."""
+    try:
+        image = Image.open(io.BytesIO(png)).copy()
+    except (UnidentifiedImageError, OSError, SyntaxError):
+        return png
+    out = io.BytesIO()
+    image.save(out, format="webp", lossless=True, quality=50, method=4)
+    return min(out.getvalue(), png, key=len)
+
+
 def packed_figure(png: bytes) -> bytes:
     """A figure with a palette of colours in place of four channels; it has nothing behind it."""
     image = Image.open(io.BytesIO(png)).convert("RGB")

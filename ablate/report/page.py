@@ -18,6 +18,7 @@ from ablate.report.coarse_trials import too_coarse
 from ablate.report.inline import inlined, with_shared_glyphs
 from ablate.report.look import NARROW, WIDTH
 from ablate.report.names import LEAK, Item, text
+from ablate.report.packing import for_page
 from ablate.report.sections import Built
 from ablate.report.shapes import Drawn
 from ablate.results import StudyResults
@@ -149,8 +150,10 @@ def figure_in_page(svg: bytes, name: str, caption: str, whole: float = WIDTH) ->
 
 def data_uri(image: bytes) -> str:
     """An image inside the page: the page opens offline and travels as one file."""
-    kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+    packed = for_page(image)
+    starts = {b"\x89PNG": "png", b"RIFF": "webp"}
+    kind = starts.get(packed[:4], "svg+xml")
+    return f"data:image/{kind};base64,{base64.b64encode(packed).decode()}"
 
 
 def glue(sentence: str) -> str:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from ablate.report import drawing
 from ablate.report.names import Estimate
-from ablate.report.packing import packed_figure, packed_picture, packed_svg
+from ablate.report.packing import for_page, packed_figure, packed_picture, packed_svg
 from ablate.report.shapes import Axis, Dot, Ladder
 
 
@@ -33,6 +33,14 @@ def test_a_picture_keeps_its_pixels() -> None:
         assert len(packed) <= len(png(image))
     assert Image.open(io.BytesIO(packed_picture(png(grey)))).mode == "L"
     assert packed_picture(b"no image") == b"no image"
+
+
+def test_a_picture_inside_a_page_keeps_its_pixels_too() -> None:
+    image = np.random.default_rng(0).integers(0, 64, (40, 60, 3), dtype=np.uint8)
+    packed = for_page(png(image))
+    assert packed.startswith(b"RIFF")
+    assert np.array_equal(pixels(packed), image)
+    assert for_page(b"<svg/>") == b"<svg/>"
 
 
 def test_a_figure_looks_the_same() -> None:
