@@ -34,9 +34,10 @@ def summary(results: StudyResults, pictures: list[Picture]) -> dict[str, Any]:
 
 
 def headline(results: StudyResults) -> Trial | None:
-    """The trial to quote: of a ladder the last step's, else as confirmed, else the best."""
+    """The trial to quote: of a ladder that is climbed the last step's, else as confirmed, else the
+    best."""
     field = contenders(results)
-    if results.ladder:
+    if results.ladder and ladder.is_climbed(results):
         last = ladder.last_trial(results)
         return next((trial for trial in field if trial.number == last), None)
     return confirmed.confirmed_trial(results) or (field[0] if field else None)
