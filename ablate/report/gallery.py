@@ -35,8 +35,8 @@ def gallery(results: StudyResults) -> list[tuple[str, Trial]]:
 
 
 def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
-    """Sample grids and trajectory strips of the gallery, and the best trial's samples beside their
-    nearest training images if the study searched for copies; from each trial's first seed."""
+    """Sample grids of the gallery, trajectories of all but the worst, and the best trial's samples
+    beside their nearest training images if the study searched for copies; of the first seeds."""
     trials = gallery(results)
     if not trials:
         return []
@@ -53,9 +53,10 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
             for role, trial in chosen
         ]
 
+    good = [each for each in trials if each[0] != "worst" or len(trials) == 1]
     groups = [
         Pictures("Samples", of(SAMPLES, trials)),
-        Pictures("From noise to image", of(TRAJECTORY, trials), strips=True),
+        Pictures("From noise to image", of(TRAJECTORY, good), strips=True),
     ]
     if searched_for_copies(results):
         nearest = of(NEIGHBOURS, trials[:1], f" {NEAREST}")
@@ -66,7 +67,9 @@ def pictures(results: StudyResults, fetch: Fetch) -> list[Pictures]:
 def _caption(results: StudyResults, role: str, trial: Trial) -> str:
     """Best, trial 7: adls, class-average; KID 0.042 ± 0.017 (…)."""
     name = trial_name(results, trial, distinguishing(results))
-    return f"{role.capitalize()}, {name}; {measured(results, trial)}."
+    searched = role == "best" and bool(results.confirmation)  # fresh seeds may prefer another
+    which = "best of the search" if searched else role
+    return f"{which.capitalize()}, {name}; {measured(results, trial)}."
 
 
 def _fetched(fetch: Fetch, trial: Trial, artifact: str) -> bytes | None:

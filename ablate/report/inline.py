@@ -16,9 +16,6 @@ UNUSED = re.compile(
 )
 FOREIGN = re.compile(r"<(script|foreignObject|style)\b|\son\w+=", re.IGNORECASE)
 IDS = re.compile(r'\bid="|(?:xlink:)?href="#|url\(#')
-REFERENCE = re.compile(r'href="#([^"]+)"|url\(#([^)]+)\)')
-ID = re.compile(r' id="([^"]+)"')
-USEFUL = ("figure_", "trials")
 GLYPH = re.compile(r'<path id="([^"]*DejaVuSans[^"]*)" ([^>]*)/>')
 LETTER = re.compile(r'href="#([^"]*DejaVuSans[^"]*)"')
 BODY = "<body>"
@@ -39,24 +36,13 @@ def inlined(svg: bytes, name: str, label: str, whole: float) -> str | None:
     view = VIEW.search(root[0]) if root else None
     if root is None or view is None or FOREIGN.search(text):
         return None
-    inside = _without_idle_ids(text[root.end() :])
-    inside = IDS.sub(lambda found: _prefixed(found[0], name), inside)
+    inside = IDS.sub(lambda found: _prefixed(found[0], name), text[root.end() :])
     inside = DOTS.sub(_named, inside)
     inside = COLOUR.sub(_themed, inside)
     share = float(view[1]) / (72 * whole)
     size = f' style="max-width:{100 * share:.3g}%"' if share < 0.95 else ""
     start = f'<svg {view[0]}{size} role="img" aria-label="{escape(label)}">'
     return start + BETWEEN.sub("><", inside).strip()
-
-
-def _without_idle_ids(text: str) -> str:
-    """Without ids that nothing refers to; the first and those of dots have a use of their own."""
-    used = {each for pair in REFERENCE.findall(text) for each in pair}
-
-    def kept(found: re.Match[str]) -> str:
-        return found[0] if found[1] in used or found[1].startswith(USEFUL) else ""
-
-    return ID.sub(kept, text)
 
 
 def _prefixed(opening: str, name: str) -> str:

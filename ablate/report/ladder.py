@@ -44,7 +44,7 @@ def blocks(results: StudyResults) -> list[Block]:
     if not results.ladder:
         return []
     first, *others = results.ladder["metrics"]
-    made: list[Block] = [*(_figure(results, first) if _climbed(results) else [])]
+    made: list[Block] = [*(_figure(results, first) if is_climbed(results) else [])]
     made += _tables(results, first)
     for metric in others:
         name = metric_label(results, metric)
@@ -57,7 +57,7 @@ def blocks(results: StudyResults) -> list[Block]:
     return made
 
 
-def _climbed(results: StudyResults) -> bool:
+def is_climbed(results: StudyResults) -> bool:
     """Whether steps are taken one after another; older records have no choice."""
     return "cumulative" in results.ladder.get("combinations", ["cumulative"])
 
@@ -66,13 +66,13 @@ def _tables(results: StudyResults, metric: str, ending: str = "") -> list[Table]
     """The ladder and the effect of each step; of each step alone, if that is all there is."""
     if results.ladder.get("combinations") == ["add-one"]:
         return [one_at_a_time(results, metric, ending)]
-    climbed = [cumulative(results, metric, ending)] if _climbed(results) else []
+    climbed = [cumulative(results, metric, ending)] if is_climbed(results) else []
     return [*climbed, by_step(results, metric, ending)]
 
 
 def sentences(results: StudyResults) -> list[str]:
     """What the ladder says, for the answer: from where to where, and by which steps."""
-    if results.ladder and not _climbed(results):
+    if results.ladder and not is_climbed(results):
         return alone(results)
     rungs = results.ladder["cumulative"] if results.ladder else []
     ends = [trial_of(results, rung["trial"]) for rung in (rungs[:1] + rungs[-1:])]
@@ -105,7 +105,7 @@ def _step_by_step(changed: list[dict[str, Any]], metric: str) -> str:
 
 def last_trial(results: StudyResults) -> int | None:
     """The trial of the ladder's last step, if it has a result."""
-    rungs = results.ladder["cumulative"] if results.ladder and _climbed(results) else []
+    rungs = results.ladder["cumulative"] if results.ladder and is_climbed(results) else []
     return rungs[-1]["trial"] if rungs else None
 
 

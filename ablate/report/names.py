@@ -165,7 +165,7 @@ def number(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return str(value).replace("-", "−")
     whole = float(value).is_integer() and abs(value) < 1e9
-    plain = f"{value:,.0f}" if whole or abs(value) >= 10**digits else f"{value:.{digits}g}"
+    plain = f"{value:,.0f}" if whole or abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     digits_of, _, power = plain.replace("-", "−", plain.startswith("-")).partition("e")
     return f"{digits_of} × {_power(int(power))}" if power else digits_of
 

@@ -12,6 +12,9 @@ COLOURS = 256
 
 PLACES = re.compile(r'((?: d| x| y|viewBox|transform)=")([^"]*)')
 NUMBER = re.compile(r"-?\d+\.\d{3,}")
+REFERENCE = re.compile(r'href="#([^"]+)"|url\(#([^)]+)\)')
+ID = re.compile(r' id="([^"]+)"')
+USEFUL = ("figure_", "trials")
 KEPT = re.compile(r"scale\([^)]*\)")
 QUALITY = 90
 """Of colour pictures inside a page, a third of their size. The files beside it have every bit."""
@@ -55,8 +58,15 @@ def _png(image: Image.Image) -> bytes:
 
 
 def packed_svg(svg: bytes) -> bytes:
-    """Coordinates to a hundredth of a point, each path on one line; scales keep their digits."""
-    return PLACES.sub(lambda found: found[1] + _rounded(found[2]), svg.decode()).encode()
+    """Coordinates to a hundredth of a point, each path on one line; scales keep their digits. Ids
+    that nothing refers to are left out, but for the first and those of dots."""
+    text = PLACES.sub(lambda found: found[1] + _rounded(found[2]), svg.decode())
+    used = {each for pair in REFERENCE.findall(text) for each in pair}
+
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if found[1] in used or found[1].startswith(USEFUL) else ""
+
+    return ID.sub(kept, text).encode()
 
 
 def _rounded(text: str) -> str:

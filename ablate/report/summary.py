@@ -34,7 +34,8 @@ def summary(results: StudyResults, pictures: list[Picture]) -> dict[str, Any]:
 
 
 def headline(results: StudyResults) -> Trial | None:
-    """The trial to quote: of a ladder the last step's, else as confirmed, else the best."""
+    """The trial to quote: of a ladder that is climbed the last step's, else as confirmed, else the
+    best."""
     field = contenders(results)
     if (last := ladder.last_trial(results)) is not None:
         return next((trial for trial in field if trial.number == last), None)

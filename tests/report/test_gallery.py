@@ -38,3 +38,15 @@ def test_missing_pictures_and_two_objectives(tmp_path: Path) -> None:
     assert (tmp_path / "r/figures/pareto.svg").is_file()
     assert not (tmp_path / "r/figures/cost.svg").exists()
     assert (tmp_path / "r/tables/pareto.tex").is_file()
+
+
+def test_the_searchs_best_is_called_so_where_fresh_seeds_were_drawn(
+    results: StudyResults, tmp_path: Path
+) -> None:
+    """These may prefer another, which has no pictures."""
+    fetch = pictures(tmp_path / "store")
+    (plain, *_), *_ = (group.pictures for group in gallery.pictures(results, fetch))
+    again = results._replace(confirmation={"trials": []})
+    (searched, *_), *_ = (group.pictures for group in gallery.pictures(again, fetch))
+    assert plain.caption.startswith("Best, trial 13")
+    assert searched.caption.startswith("Best of the search, trial 13")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ablate.report import ladder, render, sections
+from ablate.report import ladder, render, sections, summary
 from ablate.report.blocks import Paragraph, figures_in, tables_in
 from ablate.report.names import Estimate
 from ablate.report.shapes import Axis
@@ -203,3 +203,16 @@ def test_other_studies_have_no_such_section() -> None:
     assert section.blocks == []
     names = [table.name for each in built for table in tables_in(each.blocks)]
     assert not any(name.startswith("ladder") for name in names)
+
+
+def test_alternatives_are_best_and_worst_and_clear_or_not(climbed: StudyResults) -> None:
+    alternatives = climbed._replace(ladder=DOCUMENT | {"combinations": ["add-one"]})
+    first, second = ladder.sentences(alternatives)
+    assert first == (
+        "Of 3 changes to the base (KID 0.03100 ± 0.00099) the best is better start, by"
+        " −0.0125 ± 0.0020; the worst is flow, by (−5.0 ± 9.8) × 10⁻⁴, no change that shows."
+    )
+    assert second.startswith("2 of 3 have a 95 % interval")
+    quoted = summary.headline(alternatives)
+    assert quoted is not None
+    assert quoted.number == 13  # the best: no step is the last

@@ -40,6 +40,7 @@ def test_a_value_is_rounded_to_the_second_digit_of_its_interval(
         (-0.5, "−0.5"),
         (5.86e-4, "0.000586"),
         (123456.7, "123,457"),
+        (17603.2, "17,603"),
         (float("nan"), "nan"),
         (3.1e-6, "3.1 × 10⁻⁶"),
     ],

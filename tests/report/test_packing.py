@@ -35,6 +35,14 @@ def test_a_picture_keeps_its_pixels() -> None:
     assert packed_picture(b"no image") == b"no image"
 
 
+def test_a_picture_inside_a_page_keeps_its_pixels_too() -> None:
+    image = np.random.default_rng(0).integers(0, 64, (40, 60, 3), dtype=np.uint8)
+    packed = for_page(png(image))
+    assert packed.startswith(b"RIFF")
+    assert np.array_equal(pixels(packed), image)
+    assert for_page(b"<svg/>") == b"<svg/>"
+
+
 def test_a_figure_looks_the_same() -> None:
     """A step of 16 of 255 is the least that side by side is seen as another shade."""
     ramp = np.zeros((64, 64, 3), dtype=np.uint8)
@@ -44,6 +52,12 @@ def test_a_figure_looks_the_same() -> None:
     assert np.abs(pixels(packed).astype(int) - ramp).max() < 16
     drawn = drawing.drawn(Ladder(Axis("KID"), [Dot(7, "a", 0.0, Estimate(0.1, 0.02))], [], []))
     assert Image.open(io.BytesIO(drawn.png)).mode == "P"
+
+
+def test_ids_that_nothing_refers_to_are_left_out() -> None:
+    inside = b'<path id="a"/><use href="#a"/><g id="trials0.1-7"/></g></g>'
+    packed = packed_svg(b'<g id="figure_1"><g id="axes_1">' + inside)
+    assert packed == b'<g id="figure_1"><g>' + inside
 
 
 def test_coordinates_are_rounded_and_scales_are_not() -> None:
