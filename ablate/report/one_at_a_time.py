@@ -40,14 +40,6 @@ def _signed(step: dict[str, Any], metric: str) -> str:
     return bracketed(f"+{shown}" if change.value > 0 and not shown.startswith("(") else shown)
 
 
-def _by(step: dict[str, Any], metric: str) -> str:
-    """two noise-free steps, by −0.04 ± 0.01; or that no change shows"""
-    by = effect(step["add_one"], metric)
-    shown = f"{step['name']}, by {text(by)}"
-    clear = bool(step["add_one"][metric]["excludes_zero"])
-    return shown if clear else f"{shown}, no change that shows"
-
-
 def one_at_a_time(results: StudyResults, metric: str, ending: str = "") -> Table:
     """A row for the base, then one for each step alone, with its change from the base."""
     name = metric_name(results, metric)

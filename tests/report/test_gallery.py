@@ -31,7 +31,7 @@ def test_the_best_ones_neighbours_are_shown(results: StudyResults, tmp_path: Pat
 def test_missing_pictures_and_two_objectives(tmp_path: Path) -> None:
     page = render.write(two_objectives(), no_pictures, tmp_path / "r")
     html = page.read_text(encoding="utf-8")
-    assert html.count("No picture in the store.") == 6
+    assert html.count("No picture in the store.") == 5
     assert 'src="data:image/' not in html
     assert "no picture in the store" in (tmp_path / "r/report.md").read_text(encoding="utf-8")
     assert "Trials on the Pareto front of KID and NFE: 2." in html

@@ -35,14 +35,6 @@ def test_a_picture_keeps_its_pixels() -> None:
     assert packed_picture(b"no image") == b"no image"
 
 
-def test_a_picture_inside_a_page_keeps_its_pixels_too() -> None:
-    image = np.random.default_rng(0).integers(0, 64, (40, 60, 3), dtype=np.uint8)
-    packed = for_page(png(image))
-    assert packed.startswith(b"RIFF")
-    assert np.array_equal(pixels(packed), image)
-    assert for_page(b"<svg/>") == b"<svg/>"
-
-
 def test_a_figure_looks_the_same() -> None:
     """A step of 16 of 255 is the least that side by side is seen as another shade."""
     ramp = np.zeros((64, 64, 3), dtype=np.uint8)

@@ -33,7 +33,7 @@ LEAST = 64
 """Pixels of a picture's side, at least; a larger one is not scaled."""
 
 GAP = 4
-MOST_KNOBS, MOST_ROWS = 2, 5
+MOST_KNOBS, MOST_ROWS = 3, 5
 
 ROLES = ("best", "median", "worst", "pruned, the worst", "diverged")
 """Of the trials that stand for all."""
