@@ -115,6 +115,7 @@ class StudyResults(NamedTuple):
     confirmation: dict[str, Any] = {}  # noqa: RUF012 - how these compare; empty before the end
     ladder: dict[str, Any] = {}  # noqa: RUF012 - the effect of each step; empty of other studies
     comparisons: dict[str, Any] = {}  # noqa: RUF012 - covariances of trials; empty in old records
+    at_work: float = 0.0  # seconds in which a cell was drawn
 
     def ranked(self) -> list[Trial]:
         """Complete trials that keep to all constraints, best first by the first objective."""

@@ -11,7 +11,6 @@ from ablate.report.names import (
     Estimate,
     baseline_name,
     better,
-    bracketed,
     configuration,
     estimate,
     metric_label,
@@ -64,7 +63,10 @@ def answer(results: StudyResults) -> list[str]:
         items.append(_oracle(results, ranked[0]))
     if len(results.objectives) > 1:
         names = " and ".join(metric_name(results, o.metric) for o in results.objectives)
-        items.append(f"Trials on the Pareto front of {names}: {len(front(results))}.")
+        count = len(front(results))
+        items.append(
+            f"{count} trial{'s are' if count > 1 else ' is'} on the Pareto front of {names}."
+        )
     return items
 
 
@@ -127,12 +129,13 @@ def _against_baselines(results: StudyResults, trial: Trial, what: str) -> list[s
         for name, measured in results.baselines.items()
         if metric in measured
     }
+    name_of = metric_name(results, metric)
     parts = [
-        f"{_verdict(results, trial, value)} {name} {bracketed(text(value))}"
+        f"{_verdict(results, trial, value)} {name} ({name_of} {text(value)})"
         for name, value in values.items()
     ]
     if values and single_seed(results):  # without an interval nothing is better or worse
-        beside = (f"{name} {bracketed(text(value))}" for name, value in values.items())
+        beside = (f"{name} ({name_of} {text(value)})" for name, value in values.items())
         return [f"Beside it: {', '.join(beside)}."]
     return [f"{what} is {', and '.join(parts)}."] if parts else []
 

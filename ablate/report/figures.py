@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ablate.report.effects import by_value
-from ablate.report.knobs import is_scale, knob_values, varied
+from ablate.report.knobs import distinguishing, is_scale, knob_values, varied
 from ablate.report.names import (
     Estimate,
     baseline_name,
@@ -78,8 +78,8 @@ def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
 def naming(results: StudyResults, top: list[Trial]) -> list[str]:
     """Knobs that name these configurations: all, if a line has room for them; else those whose
     values are words, and the numbers that distinguish most of them."""
-    names = varied(results)
-    if len(names) <= MOST_NAMED:
+    names = distinguishing(results)
+    if max(sum(knob in trial.params for knob in names) for trial in top) <= MOST_NAMED:
         return names
     chosen = [knob for knob in names if not is_scale(knob_values(results.trials, knob))]
 

@@ -15,7 +15,7 @@ def facts(results: StudyResults) -> list[tuple[str, str]]:
         ("samples", _samples(results)),
         ("extractor", _extractor(results)),
         ("date", tags.get("began", "")[:10]),
-        ("duration", _duration(tags.get("began", ""), tags.get("ended", ""))),
+        ("duration", _duration(results)),
         ("device", tags.get("ablate.device", tags.get("device", ""))),
         ("run it again", command(results)),
     ]
@@ -44,12 +44,24 @@ def _extractor(results: StudyResults) -> str:
     return str(results.protocols.get(results.objectives[0].metric, {}).get("extractor", ""))
 
 
-def _duration(began: str, ended: str) -> str:
-    """4 min, 2 h 5 min; from the first start of the study to its end, pauses among them."""
-    if not began or not ended:
+LONG_PAUSE = 0.5
+"""Of a study's duration: with more of it without any cell, the study was interrupted."""
+
+
+def _duration(results: StudyResults) -> str:
+    """4 min, 2 h 5 min; of a study that was interrupted: 13 min of work in 2 h 5 min."""
+    ends = results.tags.get("began", ""), results.tags.get("ended", "")
+    if not all(ends):
         return ""
-    first, last = (datetime.strptime(each, "%Y-%m-%d %H:%M:%S UTC") for each in (began, ended))
-    hours, rest = divmod(int((last - first).total_seconds()), 3600)
+    first, last = (datetime.strptime(each, "%Y-%m-%d %H:%M:%S UTC") for each in ends)
+    seconds = (last - first).total_seconds()
+    if 0 < results.at_work < LONG_PAUSE * seconds:
+        return f"{_spoken(results.at_work)} of work in {_spoken(seconds)}"
+    return _spoken(seconds)
+
+
+def _spoken(duration: float) -> str:
+    hours, rest = divmod(int(duration), 3600)
     minutes, seconds = divmod(rest, 60)
     if hours:
         return f"{hours} h {minutes} min"

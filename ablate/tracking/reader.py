@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +28,7 @@ from ablate.results import (
 from ablate.results import STUDY as STUDY_FILE
 from ablate.tracking.local_runs import LocalRuns
 from ablate.tracking.relocation import artifacts_of
-from ablate.tracking.times import times
+from ablate.tracking.times import at_work, times
 from ablate.tracking.trials import merged, trials_of
 from ablate.tracking.vocabulary import (
     BASELINE,
@@ -139,6 +139,7 @@ class Reader:
             confirmation=self._at_the_end(run_id, CONFIRMATION) if ended else {},
             ladder=self._at_the_end(run_id, LADDER),
             comparisons=self._at_the_end(run_id, COMPARISONS),
+            at_work=at_work(_spans(runs)),
         )
 
     def _at_the_end(self, run_id: str, name: str) -> dict[str, Any]:
@@ -159,6 +160,13 @@ class Reader:
     def _document(self, run_id: str, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
         return document
+
+
+def _spans(runs: Iterable[RecordedRun]) -> Iterator[tuple[int | None, int | None]]:
+    """When each cell began and ended."""
+    for run in runs:
+        if run.data.tags[KIND] == "cell":
+            yield run.info.start_time, run.info.end_time
 
 
 def _tags(tags: Mapping[str, str]) -> dict[str, str]:

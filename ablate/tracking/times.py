@@ -1,7 +1,8 @@
-"""When a run began and ended, as tags of a study's results."""
+"""When a study began and ended, and how long of that it was at work."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,15 @@ def times(run: Any) -> dict[str, str]:
     """`began` and `ended` of an MLflow run, in UTC to the second; no end while it is running."""
     stamps = {"began": run.info.start_time, "ended": run.info.end_time}
     return {name: _written(stamp) for name, stamp in stamps.items() if stamp}
+
+
+def at_work(spans: Iterable[tuple[int | None, int | None]]) -> float:
+    """Seconds that any of these spans of milliseconds covers; one without an end does not count."""
+    total = reached = 0
+    for began, ended in sorted((b, e) for b, e in spans if b and e):
+        total += max(ended - max(began, reached), 0)
+        reached = max(reached, ended)
+    return total / 1000
 
 
 def _written(milliseconds: int) -> str:

@@ -19,8 +19,8 @@ def test_the_answer_names_the_best_the_baselines_and_the_ties(results: StudyResu
         "(mean and 95 % interval over 3 seeds)."
     )
     assert sentences[3] == (
-        "It is worse than held-out images (0.0008), and better than "
-        "class-gaussian, no network (0.21)."
+        "It is worse than held-out images (KID 0.0008), and better than "
+        "class-gaussian, no network (KID 0.21)."
     )
     # 13, 3, 7 and 5 lie within each other's reach; 1 at 0.0185 does not
     assert "4 configurations cannot be distinguished by their intervals" in sentences[1]
@@ -38,7 +38,7 @@ def test_a_clear_winner_is_called_one(results: StudyResults) -> None:
 
 def test_a_baseline_inside_the_interval_is_no_win(results: StudyResults) -> None:
     near = results._replace(baselines={"rival": {"kid": 0.012}})
-    assert "It is indistinguishable from rival (0.012)." in answer.answer(near)
+    assert "It is indistinguishable from rival (KID 0.012)." in answer.answer(near)
 
 
 def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
@@ -47,8 +47,8 @@ def test_a_baseline_within_reach_of_both_intervals_is_indistinguishable(
     """0.0119 ± 0.00099 against 0.014: apart from the bare number, not from 0.014 ± 0.002."""
     bare = results._replace(baselines={"held-out images": {"kid": 0.014}})
     wide = results._replace(baselines={"held-out images": {"kid": 0.014, "kid.interval": 0.002}})
-    assert answer.answer(bare)[3] == "It is better than held-out images (0.014)."
-    expected = "It is indistinguishable from held-out images (0.0140 ± 0.0020)."
+    assert answer.answer(bare)[3] == "It is better than held-out images (KID 0.014)."
+    expected = "It is indistinguishable from held-out images (KID 0.0140 ± 0.0020)."
     assert answer.answer(wide)[3] == expected
 
 

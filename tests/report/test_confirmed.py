@@ -62,7 +62,7 @@ def test_the_answer_begins_with_what_was_confirmed() -> None:
     # by the search 3 ties with 5, 7 and 13, too
     assert alike.startswith("Of 12 others 3 cannot be distinguished from it")
     assert alike.endswith("trials 5, 7, 13; on fresh seeds, too: trial 13.")
-    assert baselines.startswith("It is worse than held-out images (0.0008), and better than")
+    assert baselines.startswith("It is worse than held-out images (KID 0.0008), and better than")
     assert rest[0].startswith("Trial 9")  # the oracle
 
 

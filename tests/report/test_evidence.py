@@ -254,3 +254,15 @@ def test_the_first_screen() -> None:
         " && ablate report fashion-start --budget laptop",
     }
     assert "date" not in dict(first_screen.facts(study()))
+
+
+@pytest.mark.parametrize(
+    ("at_work", "said"),
+    [(800.0, "13 min of work in 2 h 4 min"), (6000.0, "2 h 4 min"), (0.0, "2 h 4 min")],
+)
+def test_the_duration_of_an_interrupted_study_says_how_much_of_it_was_work(
+    at_work: float, said: str
+) -> None:
+    tags = {"began": "2026-11-18 20:15:03 UTC", "ended": "2026-11-18 22:20:00 UTC"}
+    results = study()._replace(tags=tags, at_work=at_work)
+    assert dict(first_screen.facts(results))["duration"] == said

@@ -34,7 +34,7 @@ def test_missing_pictures_and_two_objectives(tmp_path: Path) -> None:
     assert html.count("No picture in the store.") == 5
     assert 'src="data:image/' not in html
     assert "no picture in the store" in (tmp_path / "r/report.md").read_text(encoding="utf-8")
-    assert "Trials on the Pareto front of KID and NFE: 2." in html
+    assert "2 trials are on the Pareto front of KID and NFE." in html
     assert (tmp_path / "r/figures/pareto.svg").is_file()
     assert not (tmp_path / "r/figures/cost.svg").exists()
     assert (tmp_path / "r/tables/pareto.tex").is_file()
