@@ -15,30 +15,18 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from ablate.core.workspace import Workspace
 from ablate.experiment.executors.executor import Executor, InProcess
 from ablate.experiment.executors.pool import Pool
+from tests.benchmarks.executors_of_others import OTHERS
+from tests.benchmarks.fake_cells import Sleep, install
 from tests.benchmarks.overhead import STUDY, Clock
 from tests.support.studies import copy_of_record, copy_of_search
 
 PLACES = ("here", "pool-2", "pool-4", "ray-2", "ray-4")
-
-
-@dataclass(frozen=True)
-class Sleep:
-    """A fake cell."""
-
-    seconds: float
-    value: float = 0.0
-
-    def __call__(self, _: object) -> float:
-        time.sleep(self.seconds)
-        return self.value
+RIVALS = ("postgres-2", "postgres-4", "n_jobs-2", "n_jobs-4", "ray-tune-2", "ray-tune-4")
 
 
 @contextlib.contextmanager
@@ -83,27 +71,11 @@ def jobs_alone(executor: Executor, cells: int, seconds: float) -> float:
 
 def whole_study(executor: Executor, cells: int, seconds: float) -> float:
     """Seconds from the first claim to the last result."""
-    from ablate.experiment import cell_attempts, worker
+    from ablate.experiment import worker
     from ablate.experiment.prepare import prepare
     from ablate.study.find import find, read
 
-    def result(value: float) -> SimpleNamespace:
-        metrics = {"kid": value, "nfe": 1.0, "samples": 64.0}
-        return SimpleNamespace(state="complete", reason=None, metrics=metrics, rungs={}, features=0)
-
-    def elsewhere(_: object, asked: Any, __: object) -> Any:
-        (value,) = yield [Sleep(seconds, asked.settings.relative_step)]
-        return result(value)
-
-    def here(_: object, settings: Any, *__: object) -> SimpleNamespace:
-        return result(Sleep(seconds, settings.relative_step)(None))
-
-    drawing: Any = cell_attempts
-    made_up: Any = worker
-    drawing.cell_elsewhere, drawing.run_cell = elsewhere, here
-    drawing.record_files = lambda *_: None
-    made_up.baselines, made_up.importance = lambda _: {}, lambda *_: {}
-    made_up.Worker._compare = lambda *_: None
+    install(seconds)
     with tempfile.TemporaryDirectory() as scratch:
         workspace, clock = Workspace(Path(scratch)), Clock()
         (workspace.root / "studies").mkdir()
@@ -121,10 +93,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("cells", nargs="?", type=int, default=1000)
     parser.add_argument("--seconds", nargs="+", type=float, default=(0.001, 0.1, 1.0))
-    parser.add_argument("--places", nargs="+", default=PLACES)
+    parser.add_argument("--places", nargs="+", default=(*PLACES, *RIVALS))
     asked = parser.parse_args()
     print("| where | cell | cells | jobs | study |\n|---|---|---|---|---|", flush=True)
     for place in asked.places:
+        name, _, count = place.rpartition("-")
+        if name in OTHERS:
+            for seconds in asked.seconds:
+                over = OTHERS[name](int(count), asked.cells, seconds)
+                print(
+                    f"| {place} | {seconds:g} s | {asked.cells:,} | | {over:.1f} ms |", flush=True
+                )
+            continue
         with executor_of(place) as executor:
             for seconds in asked.seconds:
                 ideal = seconds / executor.slots

@@ -22,11 +22,11 @@ import multiprocessing
 import shutil
 import tempfile
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -34,8 +34,12 @@ import optuna
 from ablate.core.workspace import Workspace
 from ablate.search import make_tables
 from ablate.search.database import driven, options
+from tests.benchmarks.fake_cells import Sleep, install, objective
 from tests.support.servers import postgres, postgres_programs
 from tests.support.studies import Quiet
+
+SECONDS = 0.001
+"""Of a fake objective, if nothing else is said."""
 
 WORKERS = (1, 4, 8)
 MOST_FOR_ALL = 1000
@@ -60,11 +64,6 @@ trials = {trials}
 """
 
 
-def objective(params: Mapping[str, Any]) -> float:
-    time.sleep(0.001)
-    return float(params["r"]) * float(params["L"])
-
-
 class Clock(Quiet):
     """Keeps when a worker first claimed a trial and when it finished its last."""
 
@@ -85,7 +84,10 @@ class Forgetful:
     run_id = "none"
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None
+        return lambda *_, **__: uuid.uuid4().hex  # a run of its own, where one is asked for
+
+    def beside(self, tags: Mapping[str, str]) -> Mapping[str, str]:
+        return tags
 
     def has_baselines(self) -> bool:
         return True
@@ -105,20 +107,16 @@ class Forgetful:
         return NOTHING_PAST
 
 
-def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple[float, float]]:
+def ours(
+    url: str, folder: Path, _: int, seconds: float, *, tracked: bool
+) -> Callable[[], tuple[float, float]]:
     """The real worker; only its samples and pictures are made up."""
-    from ablate.experiment import cell_attempts, worker
+    from ablate.experiment import worker
     from ablate.experiment.prepare import prepare
     from ablate.study.find import find, read
 
-    def run_cell(_: object, settings: Any, *__: object) -> SimpleNamespace:
-        metrics = {"kid": objective(settings.knobs()), "nfe": 1.0, "samples": 64.0}
-        return SimpleNamespace(state="complete", reason=None, metrics=metrics, features=None)
-
+    install(seconds)
     made_up: Any = worker
-    made_up.baselines, made_up.importance = lambda _: {}, lambda *_: {}
-    drawing: Any = cell_attempts
-    drawing.run_cell, drawing.record_files = run_cell, lambda *_: None
     if not tracked:
         made_up.open_record = lambda *_: Forgetful()
         made_up.Tracker = lambda _: None
@@ -135,7 +133,7 @@ def ours(url: str, folder: Path, _: int, *, tracked: bool) -> Callable[[], tuple
 
 
 def plain(
-    url: str, folder: Path, trials: int, *, tracked: bool
+    url: str, folder: Path, trials: int, seconds: float, *, tracked: bool
 ) -> Callable[[], tuple[float, float]]:
     """`study.optimize`, with or without the callback."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -152,7 +150,7 @@ def plain(
     def asked(trial: optuna.Trial) -> float:
         chi = trial.suggest_float("chi", 0.99, 1.0)
         r, steps = trial.suggest_float("r", 0.5, 1.0), trial.suggest_int("L", 1, 6)
-        return objective({"chi": chi, "r": r, "L": steps})
+        return Sleep(seconds, objective({"chi": chi, "r": r, "L": steps}))(None)
 
     callbacks: list[Any] = [
         optuna.study.MaxTrialsCallback(trials, states=(optuna.trial.TrialState.COMPLETE,))
@@ -173,14 +171,23 @@ def plain(
 RIVALS = {"ours": ours, "optuna": plain}
 
 
-def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, tracked: bool) -> float:
+def timed(
+    name: str,
+    url: str,
+    folder: Path,
+    trials: int,
+    workers: int,
+    seconds: float = SECONDS,
+    *,
+    tracked: bool,
+) -> float:
     """Milliseconds by trial besides the objective's, from the first claim to the last result."""
     crowd = multiprocessing.get_context("forkserver")  # imports are not overhead
     crowd.set_forkserver_preload(
         ["ablate.experiment.worker", "mlflow", "optuna_integration", "tests.support.studies"]
     )
     ends = [crowd.Pipe() for _ in range(workers)]
-    what = name, url, folder, trials, tracked
+    what = name, url, folder, trials, seconds, tracked
     team = [crowd.Process(target=work, args=(theirs, *what)) for _, theirs in ends]
     for worker, (_, theirs) in zip(team, ends, strict=True):
         worker.start()
@@ -197,12 +204,20 @@ def timed(name: str, url: str, folder: Path, trials: int, workers: int, *, track
         span for span in spans if not math.isnan(span[1])
     ]  # a worker may start too late for any trial
     took: float = max(last for _, last in worked) - min(first for first, _ in worked)
-    return 1000 * took / trials - 1.0 / workers
+    return 1000 * (took / trials - seconds / workers)
 
 
-def work(pipe: Connection, name: str, url: str, folder: Path, trials: int, tracked: bool) -> None:
+def work(
+    pipe: Connection,
+    name: str,
+    url: str,
+    folder: Path,
+    trials: int,
+    seconds: float,
+    tracked: bool,
+) -> None:
     """One of several workers: prepares everything, then waits for the start."""
-    go = RIVALS[name](url, folder, trials, tracked=tracked)
+    go = RIVALS[name](url, folder, trials, seconds, tracked=tracked)
     pipe.send("ready")
     pipe.recv()
     pipe.send(go())
