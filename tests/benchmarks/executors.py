@@ -109,8 +109,8 @@ def main() -> None:
             for seconds in asked.seconds:
                 ideal = seconds / executor.slots
                 took = [work(executor, asked.cells, seconds) for work in (jobs_alone, whole_study)]
-                over = " | ".join(f"{1000 * (each / asked.cells - ideal):.1f} ms" for each in took)
-                print(f"| {place} | {seconds:g} s | {asked.cells:,} | {over} |", flush=True)
+                spent = " | ".join(f"{1000 * (each / asked.cells - ideal):.1f} ms" for each in took)
+                print(f"| {place} | {seconds:g} s | {asked.cells:,} | {spent} |", flush=True)
 
 
 if __name__ == "__main__":
