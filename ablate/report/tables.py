@@ -76,7 +76,7 @@ def measures(results: StudyResults, count: int = 10) -> Table:
     caption = "The same configurations by everything else that was measured."
     if nothing:
         zero = " and ".join(metric_name(results, m) for m in nothing)
-        caption += f" Of all of them 0: {zero}."
+        caption += f" All have 0 for {zero}."
     table = _ranked_table(results, "measures", caption, [], columns, top)
     return _with_best_bold(results, table)
 
@@ -85,9 +85,9 @@ def pareto(results: StudyResults) -> Table:
     """The Pareto front of several objectives, best first by the first of them."""
     columns = with_diversity(results, [o.metric for o in results.objectives])
     caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
-    return _ranked_table(
-        results, "pareto", caption, distinguishing(results), columns, front(results)
-    )
+    top = front(results)
+    knobs = _differing(top, distinguishing(results))
+    return _ranked_table(results, "pareto", caption, knobs, columns, top)
 
 
 def _ranked_table(

@@ -296,7 +296,7 @@ def test_the_paper_comes_first_where_a_study_asks_for_it() -> None:
 
 def test_work_beside_drawing_is_said() -> None:
     results = pruned_search()
-    assert "work" not in search.spending(results)
+    assert "of work" not in search.spending(results)
     assert "of drawing, with measuring 10.0 minutes of work." in search.spending(
         results._replace(at_work=600.0)
     )

@@ -44,7 +44,7 @@ def test_measures_hold_the_rest_and_fid_comes_with_its_sample_count(results: Stu
     labels = [c.label for c in table.header]
     assert labels == ["rank", "trial", "FID at N = 1,000", "clamp rate"]
     assert column(table, "fid") == [pytest.approx((19.4, HALF * 0.3))]
-    assert table.caption.endswith("Of all of them 0: flip rate.")
+    assert table.caption.endswith("All have 0 for flip rate.")
 
 
 def test_no_column_is_in_both_tables_or_without_a_value(results: StudyResults) -> None:

@@ -43,7 +43,7 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
     others = [value for value in best if value != off]
     off_has = ", ".join(value_of(results, best[off], name) for name in names)
     return [
-        _against(results, knob, others[0], off, best, names),
+        _against(results, knob, others[0], off, best, names, NOTHING.get(knob, "")),
         f"{at(knob, off)} has {off_has}, as all values at its best setting of the other knobs.",
         *(_against(results, knob, value, off, best, names) for value in others[1:]),
         *(each for value in others for each in _average(results, knob, value, off, names)),
@@ -57,11 +57,12 @@ def _against(
     off: Value,
     best: dict[Value, Trial],
     names: list[str],
+    nothing: str = "",
 ) -> str:
     found = {name: gap(results, best[value], best[off], name) for name in names}
     setting = _setting(results, knob, best[value], best[off])
-    nothing = f" ({NOTHING[knob]})" if knob in NOTHING and off == OFF[knob] else ""
-    ends = f"{at(knob, value)}{setting} against {at(knob, off)}{nothing}"
+    meant = f" ({nothing})" if nothing and off == OFF.get(knob) else ""
+    ends = f"{at(knob, value)}{setting} against {at(knob, off)}{meant}"
     return f"{ends}: {'; '.join(_said(results, found))}."
 
 
