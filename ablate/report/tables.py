@@ -14,7 +14,7 @@ from ablate.report.columns import (
     with_diversity,
 )
 from ablate.report.knobs import distinguishing, fixed, implied, varied
-from ablate.report.names import better, configuration, metric_label, metric_name
+from ablate.report.names import Item, better, configuration, metric_label, metric_name
 from ablate.report.ranking import contenders, front, ranking
 from ablate.report.steps import step_names
 from ablate.results import StudyResults, Trial, Value
@@ -59,11 +59,10 @@ def _with_steps(results: StudyResults, table: Table) -> Table:
     """The table with the steps of a ladder behind the trials' numbers; what has no step is named by
     its knobs."""
     steps, knobs = step_names(results), distinguishing(results)
-    trials = {t.number: t for t in results.trials}
-    named = {n: steps.get(n) or configuration(results, t, knobs) for n, t in trials.items()}
-    rows: list[Row] = [
-        (*row[:2], named[trial], *row[2:]) for row in table.rows if (trial := row[1]) in named
-    ]
+    named: dict[Item, str] = {
+        t.number: steps.get(t.number) or configuration(results, t, knobs) for t in results.trials
+    }
+    rows: list[Row] = [(*row[:2], named[row[1]], *row[2:]) for row in table.rows]
     return table._replace(header=[*table.header[:2], words("step"), *table.header[2:]], rows=rows)
 
 
