@@ -18,13 +18,13 @@ class Column(NamedTuple):
     label: str  # for readers
     left: bool = False  # words are set to the left, numbers to the right
     digits: int = 0  # significant ones of bare numbers for readers; 0: as usual
-    least: float = 0.0  # readers see smaller numbers as "less than this"
-    most: float = 0.0  # and larger ones as "more than this"; 0: no bound
+    least: float = 0.0  # readers see smaller numbers as "< this"; 0: no bound
+    most: float = 0.0  # and larger ones as "> this"
 
     def shown(self, item: Item) -> Item:
         """The item as tables for readers have it; CSV has all digits."""
         if isinstance(item, int | float):
-            if item < self.least:
+            if self.least and item < self.least:
                 return f"< {number(self.least)}"
             if self.most and item > self.most:
                 return f"> {number(self.most)}"

@@ -144,4 +144,5 @@ def test_a_probability_is_never_shown_as_certain() -> None:
     assert probability.shown(0.923) == "0.923"
     assert p.shown(0.0) == holm.shown(2e-9) == "< 0.0001"
     assert holm.shown(1.0) == "1"
+    assert table.header[0].shown(-0.5) == -0.5  # no probability, no bound
     assert table.rows[2][4] == 0
