@@ -18,9 +18,16 @@ class Column(NamedTuple):
     label: str  # for readers
     left: bool = False  # words are set to the left, numbers to the right
     digits: int = 0  # significant ones of bare numbers for readers; 0: as usual
+    least: float = 0.0  # readers see smaller numbers as "< this"; 0: no bound
+    most: float = 0.0  # and larger ones as "> this"
 
     def shown(self, item: Item) -> Item:
         """The item as tables for readers have it; CSV has all digits."""
+        if isinstance(item, int | float):
+            if self.least and item < self.least:
+                return f"< {number(self.least)}"
+            if self.most and item > self.most:
+                return f"> {number(self.most)}"
         if self.digits and isinstance(item, int | float):
             return number(item, self.digits)
         return item
@@ -34,6 +41,16 @@ def words(key: str, label: str | None = None) -> Column:
 def numbers(key: str, label: str | None = None, digits: int = 0) -> Column:
     """A column of numbers; the label is the key unless it is given."""
     return Column(key, key if label is None else label, digits=digits)
+
+
+def probabilities(key: str, label: str) -> Column:
+    """A column of probabilities by a law: none is 0 or 1."""
+    return Column(key, label, digits=3, least=0.001, most=0.999)
+
+
+def p_values(key: str, label: str) -> Column:
+    """A column of p-values: none is 0, but Holm's correction makes them 1."""
+    return Column(key, label, digits=2, least=1e-4)
 
 
 class Table(NamedTuple):
@@ -104,6 +121,16 @@ class Legend(NamedTuple):
     fixed: Mapping[str, str]  # knob -> its one value
     partial: frozenset[str]  # the fixed knobs that not all trials have
     leaks: bool  # whether a trial starts from training images
+
+    @property
+    def everywhere(self) -> dict[str, str]:
+        """The fixed knobs that all trials have."""
+        return {knob: value for knob, value in self.fixed.items() if knob not in self.partial}
+
+    @property
+    def somewhere(self) -> dict[str, str]:
+        """The fixed knobs that some trials do not have."""
+        return {knob: value for knob, value in self.fixed.items() if knob in self.partial}
 
 
 class Paragraph(NamedTuple):

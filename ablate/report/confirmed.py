@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ablate.core.quantiles import Z95
-from ablate.report.blocks import Row, Table, numbers, words
+from ablate.report.blocks import Row, Table, numbers, p_values, probabilities, words
 from ablate.report.columns import metric_columns
 from ablate.report.knobs import distinguishing
 from ablate.report.names import (
@@ -199,8 +199,8 @@ def pairs(results: StudyResults) -> Table:
     """How the confirmed configurations compare, on shared noise."""
     label = metric_name(results, results.confirmation["metric"])
     header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
-    header += [numbers("probability", "probability of being better", 3), numbers("p", digits=2)]
-    header += [numbers("holm", "p by Holm", 2)]
+    header += [probabilities("probability", "probability of being better")]
+    header += [p_values("p", "p"), p_values("holm", "p by Holm")]
     rows: list[Row] = [
         (
             *(pair["trial"], pair["than"]),

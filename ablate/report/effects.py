@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ablate.report.blocks import Row, Table, numbers, words
 from ablate.report.knobs import is_scale, knob_values, varied
 from ablate.report.names import (
+    LEGEND,
     Estimate,
     Item,
     estimate,
@@ -165,6 +166,10 @@ def importance(results: StudyResults) -> Table:
         "the best tenth, or the best five, from the rest (PED-ANOVA). Errors are the spread over "
         "the trees of fANOVA's forest. Pruned trials count with their last value."
     )
+    taken = {knob for trial in results.trials for knob in trial.params}
+    meant = [f"{knob_name(k)} is {LEGEND[k]}" for k in knobs if k not in taken and k in LEGEND]
+    if meant:
+        caption += f" The search's own coordinates: {'; '.join(meant)}."
     return Table("importance", caption, header, rows)
 
 

@@ -20,7 +20,8 @@ from ablate.report.names import (
 )
 from ablate.report.ranking import contenders, front, pruned_trials, ranking
 from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter, axis, axis_of
-from ablate.results import StudyResults, Trial
+from ablate.report.steps import step_names
+from ablate.results import INTERVAL, StudyResults, Trial
 
 
 def objective_axis(results: StudyResults, trials: list[Trial], index: int = 0) -> Axis:
@@ -41,7 +42,7 @@ def baselines(
     """(near, far): near is within a span of the dots, or anything that a logarithmic axis has."""
     metric = results.objectives[0].metric
     lines = [
-        Baseline(baseline_name(name), v[metric])
+        Baseline(baseline_name(name), v[metric], v.get(metric + INTERVAL))
         for name, v in results.baselines.items()
         if metric in v
     ]
@@ -58,7 +59,10 @@ def baselines(
 
 
 MOST_NAMED = 3
-"""Knobs that name a configuration in a figure, at most: a line has room for no more."""
+"""Knobs of a configuration that a figure names without choosing among them, at most."""
+
+MOST_TO_DISTINGUISH = 4
+"""Knobs that a figure chooses to name a configuration, at most: a line has room for no more."""
 
 
 def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
@@ -66,13 +70,19 @@ def ladder(results: StudyResults, count: int = 12) -> Ladder | None:
     top = ranking(results)[:count]
     if not top:
         return None
-    knobs = naming(results, top)
-    dots = [
-        _dot(results, t, float(line), f"{configuration(results, t, knobs)}  #{t.number}".strip())
-        for line, t in enumerate(top)
-    ]
+    names = line_names(results, top)
+    dots = [_dot(results, t, float(line), names[t.number]) for line, t in enumerate(top)]
     scale = objective_axis(results, top)
     return Ladder(scale, dots, *baselines(results, dots, scale))
+
+
+def line_names(results: StudyResults, top: list[Trial]) -> dict[int, str]:
+    """Trial -> what stands at its line of a figure: its step of a ladder, else its knobs."""
+    steps, knobs = step_names(results), naming(results, top)
+    return {
+        t.number: f"{steps.get(t.number) or configuration(results, t, knobs)}  #{t.number}".strip()
+        for t in top
+    }
 
 
 def naming(results: StudyResults, top: list[Trial]) -> list[str]:
@@ -86,7 +96,7 @@ def naming(results: StudyResults, top: list[Trial]) -> list[str]:
     def distinct(knobs: list[str]) -> int:
         return len({tuple(t.params.get(k) for k in knobs) for t in top})
 
-    while len(chosen) < MOST_NAMED and distinct(chosen) < len(top):
+    while len(chosen) < MOST_TO_DISTINGUISH and distinct(chosen) < distinct(names):
         left = [knob for knob in names if knob not in chosen]
         chosen.append(max(left, key=lambda knob: distinct([*chosen, knob])))
     return [knob for knob in names if knob in chosen]
@@ -168,7 +178,8 @@ def tradeoff(results: StudyResults) -> Scatter | None:
     metric = results.objectives[0].metric
     corners = sorted((t.metrics[other], t.metrics[metric]) for t in front(results))
     across, up = objective_axis(results, trials, 1), objective_axis(results, trials)
-    return Scatter(across, up, dots, baselines(results, dots, up)[0], corners)
+    beyond = (-results.objectives[1].sign, -results.objectives[0].sign)
+    return Scatter(across, up, dots, baselines(results, dots, up)[0], corners, beyond)
 
 
 def _dot(results: StudyResults, trial: Trial, x: float, label: str) -> Dot:

@@ -18,8 +18,8 @@ Fetch = Callable[[str, str], Path]
 """(run id, artifact) -> a local file; FileNotFoundError where there is none."""
 
 NEAREST = (
-    "The samples nearest to the training set, nearest first; each is followed by its nearest "
-    "training images, or thumbnails of them, where there were any on the machine."
+    "At the left the samples nearest to the training set, nearest first; beside each its nearest "
+    "training images, blurred where only thumbnails of them were on the machine."
 )
 
 

@@ -31,10 +31,16 @@ def protocols(results: StudyResults) -> Table:
     ]
     keys = dict.fromkeys(key for _, protocol in alike for key in protocol)
     rows: list[Row] = [
-        (key.replace("_", " "), *(protocol.get(key) for _, protocol in alike)) for key in keys
+        (key.replace("_", " "), *(_spoken(protocol.get(key)) for _, protocol in alike))
+        for key in keys
     ]
     caption = "Numbers measured in different ways are never put in one ranking."
     return Table("protocols", caption, header, rows)
+
+
+def _spoken(value: Value | None) -> Value | None:
+    """True and False, which records have as words, as yes and no."""
+    return {"True": "yes", "False": "no"}.get(str(value), value)
 
 
 def intervals(results: StudyResults) -> Paragraph:
@@ -53,8 +59,8 @@ def intervals(results: StudyResults) -> Paragraph:
         left_out = " One network was trained: what another training would give is in no interval."
     return Paragraph(
         f"Errors are 95 % intervals. They hold the variation of {results.variation}, {how}."
-        f"{left_out} All tables and figures are made from the record alone, by the second of these"
-        f" commands: {command(results)}."
+        f"{left_out} All tables and figures are made from the record alone, by"
+        f" {command(results).partition(' && ')[2]}."
     )
 
 
@@ -80,7 +86,7 @@ def provenance(results: StudyResults) -> Table:
         ("hash of the resolved study", results.hash),
         ("objectives", ", ".join(goals)),
         ("95 % intervals hold", results.variation),
-        *((_plain(key), value) for key, value in sorted(results.tags.items()) if _is_news(key)),
+        *((_plain(k), value) for k, value in sorted(results.tags.items()) if value and _is_news(k)),
     ]
     caption = "The study, its code, and the versions of what it ran on."
     return Table("provenance", caption, header, rows)

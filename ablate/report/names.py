@@ -188,5 +188,6 @@ def _estimate_text(item: Estimate) -> str:
     if places < 0:
         value, half = round(value, places), round(half, places)
     digits = max(places, 0)
+    value = value if round(value, digits) else 0.0  # without a sign
     plain = f"{value:,.{digits}f} ± {half:,.{digits}f}".replace("-", "−")
     return f"({plain}) × {_power(power)}" if power else plain

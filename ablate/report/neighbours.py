@@ -35,7 +35,9 @@ def neighbours(results: StudyResults, count: int = 10) -> Table:
         for rank, trial in enumerate(ranking(results)[:count], 1)
         for space in found
     ]
-    used = [i for i in range(len(LABELS)) if any(row[3][i] is not None for row in rows)]
+    used = [
+        i for i, name in enumerate(LABELS) if _says_something([row[3][i] for row in rows], name)
+    ]
     keys = [list(LABELS)[i] for i in used]
     header = [numbers("rank"), numbers("trial"), words("space")]
     header += [numbers(key, LABELS[key], 3 if key == "c_t" else 0) for key in keys]
@@ -43,6 +45,13 @@ def neighbours(results: StudyResults, count: int = 10) -> Table:
     first = next((trial.number for trial in contenders(results)), None)
     bold = next((i for i, row in enumerate(shown) if row[1] == first), None)
     return Table("neighbours", _caption(results, found), header, shown, bold=bold)
+
+
+def _says_something(cells: list[Item], name: str) -> bool:
+    """Whether a column is worth its place: the caption has a share that all searched."""
+    if name == "searched" and set(cells) == {1}:
+        return False
+    return any(cell is not None for cell in cells)
 
 
 def spaces(results: StudyResults) -> list[str]:

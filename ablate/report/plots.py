@@ -96,6 +96,7 @@ def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
     ax.set_ylim(len(panel.kinds) - 0.5, -0.5)
     ax.set_title(panel.axis.label, loc="left", fontsize=9, fontweight="bold")
     set_scale(ax, "x", objective)
+    ax.tick_params(labelbottom=True)  # also above a place without a panel
     _bare(ax)
 
 
@@ -113,7 +114,8 @@ def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None
 
 
 def draw_scatter(data: Scatter) -> Figure:
-    """Trials coloured by their label, named above; the front joined and numbered."""
+    """Trials coloured by their label, named above if there are several; the front joined and
+    numbered."""
     figure = Figure(figsize=(width(), 3.6), layout="constrained")
     ax = figure.subplots()
     labels = sorted({dot.label for dot in data.dots})
@@ -129,7 +131,7 @@ def draw_scatter(data: Scatter) -> Figure:
     _draw_front(ax, data)
     for line in data.near:
         _note(ax, line.text, (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
-    if any(labels):
+    if len(labels) > 1:
         lines = -(-len(labels) // (2 if is_narrow() else ABREAST))
         ax.legend(
             loc="lower left",
@@ -148,7 +150,10 @@ def _draw_front(ax: Axes, data: Scatter) -> None:
     ax.plot(*zip(*data.front, strict=True), color=ACCENT, linewidth=1.2, zorder=2)
     for dot in data.dots:
         if (dot.x, dot.y.value) in data.front:
-            _note(ax, f"#{dot.trial}", (dot.x, dot.y.value), (5, 4), "data", "left")
+            right, up = data.beyond[0] > 0, data.beyond[1] > 0
+            shift = (4 if right else -4, 4 if up else -10)
+            side = "left" if right else "right"
+            _note(ax, f"#{dot.trial}", (dot.x, dot.y.value), shift, "data", side)
 
 
 def _note(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ablate.core.errors import UserError
 from ablate.core.registry import Registry
 from ablate.report import answer, confirmed, effects, figures, ladder, tables, variance
+from ablate.report.answers.contrast import declared
 from ablate.report.blocks import (
     BLOCKS,
     Attachment,
@@ -67,8 +68,12 @@ class Built(NamedTuple):
 
 
 def built(results: StudyResults, context: Context) -> list[Built]:
-    """All sections in order: ours, those of other packages, then how it was measured."""
+    """All sections in order: ours, those of other packages, then how it was measured; the paper's
+    tables first if a study asks what becomes of them."""
     names = [name for name in SECTIONS if name != LAST]
+    wanted = declared(results)
+    if wanted is not None and wanted.kind == "published":  # the table that the study asks for
+        names.sort(key=lambda name: name != "paper")
     sections = [SECTIONS[name] for name in [*names, LAST]]
     made = [Built(each.title, _blocks(each, results, context)) for each in sections]
     _require_distinct_names([block for section in made for block in section.blocks])
@@ -141,7 +146,8 @@ def cost(results: StudyResults, context: Context) -> list[Block]:
     """The first objective against cost and against the second objective."""
     what = "against what a sample costs; dashed: baselines"
     blocks: list[Block] = [*_figure(results, "cost", figures.against_cost(results), what)]
-    what = "against the second objective, with the Pareto front"
+    names = [metric_name(results, objective.metric) for objective in results.objectives]
+    what = f"against {names[-1]}, with the Pareto front"
     blocks += _figure(results, "pareto", figures.tradeoff(results), what)
     if len(results.objectives) > 1:
         blocks += _if_complete(results, [tables.pareto(results)])

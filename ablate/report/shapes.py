@@ -36,11 +36,13 @@ class Baseline(NamedTuple):
 
     label: str
     value: float
+    half: float | None = None  # half-width of its 95 % interval, where it has one
 
     @property
     def text(self) -> str:
-        """held-out images 0.0008"""
-        return f"{self.label} {number(self.value)}"
+        """held-out images 0.0008: no digits that the interval leaves open"""
+        places = 1 - math.floor(math.log10(self.half)) if self.half else None
+        return f"{self.label} {number(self.value if places is None else round(self.value, places))}"
 
 
 class Axis(NamedTuple):
@@ -104,6 +106,7 @@ class Scatter(NamedTuple):
     dots: list[Dot]
     near: list[Baseline]
     front: list[tuple[float, float]]
+    beyond: tuple[int, int] = (1, 1)  # where from the front no dots are: right or left, up or down
 
 
 class MapDot(NamedTuple):

@@ -18,6 +18,20 @@ def trial_of(results: StudyResults, number: int | None) -> Trial | None:
     return next((trial for trial in results.trials if trial.number == number), None)
 
 
+def step_names(results: StudyResults) -> dict[int, str]:
+    """Trial -> the steps that lead from the base to it: base, + a, … + b, + b alone. Empty without
+    a ladder."""
+    if not results.ladder:
+        return {}
+    base, *climbed = results.ladder["cumulative"]
+    named: dict[int | None, str] = {base["trial"]: "base"}
+    for place, rung in enumerate(climbed):
+        named.setdefault(rung["trial"], f"{'… ' * (place > 0)}+ {rung['name']}")
+    for step in results.ladder["steps"]:
+        named.setdefault(step.get("trial"), f"+ {step['name']}{' alone' * bool(climbed)}")
+    return {trial: name for trial, name in named.items() if trial is not None}
+
+
 def effect(effect: dict[str, Any] | None, metric: str) -> Estimate | None:
     """A change with the half-width of its 95 % interval; None if there is none."""
     if effect is None:

@@ -14,19 +14,20 @@ from ablate.report.columns import (
     with_diversity,
 )
 from ablate.report.knobs import distinguishing, fixed, implied, varied
-from ablate.report.names import better, metric_label, metric_name
+from ablate.report.names import Item, better, configuration, metric_label, metric_name
 from ablate.report.ranking import contenders, front, ranking
+from ablate.report.steps import step_names
 from ablate.results import StudyResults, Trial, Value
 
 
 def best(results: StudyResults, count: int = 10) -> Table:
-    """The first `count` of the ranking: what varies, objectives, costs; baselines apart.
+    """The first `count` of the ranking: its steps of a ladder or what varies, objectives, costs;
+    baselines apart.
 
     Beside KID stand recall and coverage: samples of few kinds may have a good KID.
     """
     objectives = [o.metric for o in results.objectives]
-    columns = with_diversity(results, objectives)
-    columns += [m for m in COSTS if m in metrics(results) and m not in objectives]
+    columns = _of_the_best(results)
     ranked = ranking(results)
     which = f"The best {count} of {len(ranked)}" if len(ranked) > count else f"The {len(ranked)}"
     caption = (
@@ -36,19 +37,46 @@ def best(results: StudyResults, count: int = 10) -> Table:
     )
     if not ranked:
         caption = "No configuration is complete yet. Baselines are set apart and not ranked."
-    table = _ranked_table(
-        results, "best", caption, distinguishing(results), columns, ranked[:count]
-    )
-    return _with_best_bold(results, table)
+    top = ranked[:count]
+    knobs = [] if results.ladder else _differing(top, distinguishing(results))
+    table = _ranked_table(results, "best", caption, knobs, columns, top)
+    return _with_best_bold(results, _with_steps(results, table) if results.ladder else table)
+
+
+def _of_the_best(results: StudyResults) -> list[str]:
+    """The metrics that stand in the ranking."""
+    objectives = [o.metric for o in results.objectives]
+    costs = [m for m in COSTS if m in metrics(results) and m not in objectives]
+    return [*with_diversity(results, objectives), *costs]
+
+
+def _differing(top: list[Trial], knobs: list[str]) -> list[str]:
+    """The knobs without those that none of these trials has."""
+    return [knob for knob in knobs if any(knob in trial.params for trial in top)]
+
+
+def _with_steps(results: StudyResults, table: Table) -> Table:
+    """The table with the steps of a ladder behind the trials' numbers; what has no step is named by
+    its knobs."""
+    steps, knobs = step_names(results), distinguishing(results)
+    named: dict[Item, str] = {
+        t.number: steps.get(t.number) or configuration(results, t, knobs) for t in results.trials
+    }
+    rows: list[Row] = [(*row[:2], named[row[1]], *row[2:]) for row in table.rows]
+    return table._replace(header=[*table.header[:2], words("step"), *table.header[2:]], rows=rows)
 
 
 def measures(results: StudyResults, count: int = 10) -> Table:
-    """What else was measured on the same configurations."""
-    objectives = {o.metric for o in results.objectives}
-    others = [m for m in metrics(results) if m not in objectives and m not in COSTS]
-    columns = [m for m in others if not m.startswith(COPIES)]
+    """What else was measured on the same configurations; the caption names what is 0 in all."""
+    top, said = ranking(results)[:count], _of_the_best(results)
+    others = [m for m in metrics(results) if m not in said and not m.startswith(COPIES)]
+    nothing = [m for m in others if all(t.metrics.get(m) == 0 for t in top)] if top else []
+    columns = [m for m in others if m not in nothing]
     caption = "The same configurations by everything else that was measured."
-    table = _ranked_table(results, "measures", caption, [], columns, ranking(results)[:count])
+    if nothing:
+        zero = " and ".join(metric_name(results, m) for m in nothing)
+        caption += f" All have 0 for {zero}."
+    table = _ranked_table(results, "measures", caption, [], columns, top)
     return _with_best_bold(results, table)
 
 
@@ -56,9 +84,9 @@ def pareto(results: StudyResults) -> Table:
     """The Pareto front of several objectives, best first by the first of them."""
     columns = with_diversity(results, [o.metric for o in results.objectives])
     caption = "The Pareto front: nothing else is better on one objective and no worse on the rest."
-    return _ranked_table(
-        results, "pareto", caption, distinguishing(results), columns, front(results)
-    )
+    top = front(results)
+    knobs = _differing(top, distinguishing(results))
+    return _ranked_table(results, "pareto", caption, knobs, columns, top)
 
 
 def _ranked_table(

@@ -134,3 +134,15 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
 def test_without_a_confirmation_nothing_is_said_of_one() -> None:
     assert confirmed.sentences(study()) == []
     assert "fresh" not in " ".join(answer.answer(study()))
+
+
+def test_a_probability_is_never_shown_as_certain() -> None:
+    """1 - 5e-10 and 0 by the normal law; CSV has what was computed."""
+    table = confirmed.pairs(results())
+    probability, p, holm = table.header[3:]
+    assert probability.shown(1 - 5e-10) == "> 0.999"
+    assert probability.shown(0.923) == "0.923"
+    assert p.shown(0.0) == holm.shown(2e-9) == "< 0.0001"
+    assert holm.shown(1.0) == "1"
+    assert table.header[0].shown(-0.5) == -0.5  # no probability, no bound
+    assert table.rows[2][4] == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ablate.generate.coordinates import law_step
-from ablate.report import first_screen
+from ablate.report import first_screen, sections
 from ablate.report.blocks import Figure, Paragraph
 from ablate.report.evidence import (
     against,
@@ -26,7 +26,7 @@ from ablate.report.names import Estimate
 from ablate.report.paired import searched_group
 from ablate.report.ranking import contenders
 from ablate.results import IMAGES, Cell, StudyResults, Value
-from tests.support.records import PROTOCOL, empty, lost, study, trial
+from tests.support.records import PROTOCOL, empty, lost, no_pictures, study, trial
 
 LAW: dict[str, Any] = {"method": "law", "first": [{}], "samples": 100, "seeds": [0, 1]}
 
@@ -225,6 +225,13 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     first = beside_the_paper.table_1(results, "fashion").rows[0]
     assert first[:5] == ("adls", "class-average", 0, 40, 21.2460)
     assert first[5] == Estimate(0.0233, 0.0007)
+    found = {table.name: table for table in beside_the_paper.blocks(results)}  # type: ignore[union-attr]
+    assert [row[3] for row in found["paper_table_1"].rows] == [40]  # type: ignore[union-attr]
+    asked = results._replace(spec=results.spec | {"answers": "published"})
+    found = {table.name: table for table in beside_the_paper.blocks(asked)}  # type: ignore[union-attr]
+    assert len(found["paper_table_1"].rows) > 1  # type: ignore[union-attr]
+    coloured = beside_the_paper.table_2("cifar10")  # nobody computed the means of its data
+    assert len(coloured.header) == len(coloured.rows[0]) == 3
     assert beside_the_paper.blocks(study()) == []
 
 
@@ -266,3 +273,30 @@ def test_the_duration_of_an_interrupted_study_says_how_much_of_it_was_work(
     tags = {"began": "2026-11-18 20:15:03 UTC", "ended": "2026-11-18 22:20:00 UTC"}
     results = study()._replace(tags=tags, at_work=at_work)
     assert dict(first_screen.facts(results))["duration"] == said
+
+
+def test_the_forest_of_a_frontier_is_against_the_best() -> None:
+    """The first of a grid is only its cheapest: beside it all others are alike."""
+    found = study()._replace(spec={"answers": "kid per nfe"})
+    field = contenders(found)
+    assert against.reference(found, field) is field[0]
+    figure, _ = against.blocks(found)
+    assert isinstance(figure, Figure)
+    assert figure.caption.endswith("it is the best.")
+    assert "ringed" not in figure.caption
+
+
+def test_the_paper_comes_first_where_a_study_asks_for_it() -> None:
+    def titles(results: StudyResults) -> list[str]:
+        return [each.title for each in sections.built(results, sections.Context(no_pictures))]
+
+    assert titles(study()._replace(spec={"answers": "published"}))[0] == "Beside the paper"
+    assert titles(study())[0] == "What each step does"
+
+
+def test_work_beside_drawing_is_said() -> None:
+    results = pruned_search()
+    assert "of work" not in search.spending(results)
+    assert "of drawing, with measuring 10.0 minutes of work." in search.spending(
+        results._replace(at_work=600.0)
+    )

@@ -35,6 +35,21 @@ def test_the_ladder_distinguishes_configurations_if_knobs_are_many(
     ]
 
 
+def test_a_fourth_knob_names_what_three_do_not_distinguish(results: StudyResults) -> None:
+    """Words come first, but the knob that the study turns must not be missing behind them."""
+    alike = [
+        t._replace(params={"sampler": "adls", "init": "gaussian", "grid": "law", "chi": t.number})
+        for t in results.trials
+    ]
+    alike[0] = alike[0]._replace(params={"sampler": "asams", "init": "x", "grid": "y", "chi": 0.5})
+    data = figures.ladder(results._replace(trials=alike), count=3)
+    assert data is not None
+    assert [dot.label for dot in data.dots][:2] == [
+        "adls, gaussian, χ = 9, law  #9",
+        "adls, gaussian, χ = 13, law  #13",
+    ]
+
+
 def test_the_ladder_holds_the_best_and_sorts_the_baselines(results: StudyResults) -> None:
     data = figures.ladder(results, count=3)
     assert data is not None
@@ -97,3 +112,16 @@ def test_cost_and_tradeoff(results: StudyResults) -> None:
     assert [x for x, _ in trade.front] == [17.0, 37.0]
     assert [y for _, y in trade.front] == pytest.approx([0.0126, 0.0119])
     assert [line.value for line in trade.near] == [0.0008, 0.21]
+
+
+def test_a_baselines_label_has_the_digits_that_its_interval_leaves() -> None:
+    assert shapes.Baseline("held-out images", -0.001424, 0.0072).text == "held-out images −0.0014"
+    assert shapes.Baseline("no network", 1.3734, 0.044).text == "no network 1.373"
+    assert shapes.Baseline("held-out images", 0.0008).text == "held-out images 0.0008"
+
+
+def test_a_fronts_numbers_stand_where_no_dots_are() -> None:
+    """Less KID for less NFE: nothing is left of the front and below it."""
+    trade = figures.tradeoff(two_objectives())
+    assert trade is not None
+    assert trade.beyond == (-1, -1)

@@ -14,6 +14,12 @@ def test_a_fixed_knob_that_some_trials_lack_is_partial(results: StudyResults) ->
     assert legend.partial == {"cap"}
 
 
+def test_the_legend_says_once_that_knobs_apply_to_some_trials(results: StudyResults) -> None:
+    legend = knobs.legend(results)
+    assert legend.everywhere.keys() | legend.somewhere.keys() == legend.fixed.keys()
+    assert legend.somewhere.keys() == legend.partial
+
+
 def test_rho_is_shown_where_it_was_searched(results: StudyResults) -> None:
     """Elsewhere it follows from r and chi, which are shown."""
     given = [t._replace(params={**t.params, "rho": 0.1 * t.number}) for t in results.trials]

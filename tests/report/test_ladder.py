@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ablate.report import ladder, render, sections, summary
+from ablate.report import figures, ladder, render, sections, summary, tables
 from ablate.report.blocks import Paragraph, figures_in, tables_in
 from ablate.report.names import Estimate
 from ablate.report.shapes import Axis
+from ablate.report.steps import step_names
 from ablate.results import StudyResults
 from tests.report.reading import column
 from tests.support.records import HALF, no_pictures, study
@@ -212,3 +213,28 @@ def test_the_best_of_alternatives_is_quoted_because_no_step_is_the_last(
     quoted = summary.headline(alternatives)
     assert quoted is not None
     assert quoted.number == 13
+
+
+def test_trials_are_named_by_the_steps_that_lead_to_them(climbed: StudyResults) -> None:
+    """Knobs name a ladder's trials poorly: two steps may differ in a knob that no label has room
+    for."""
+    steps = [each | {"trial": k} for each, k in zip(DOCUMENT["steps"], (1, 5, 6), strict=True)]
+    both = climbed._replace(ladder=DOCUMENT | {"steps": steps})
+    names = {
+        0: "base",
+        1: "+ better start",
+        3: "… + consistent drift",
+        13: "… + flow",
+        5: "+ consistent drift alone",
+        6: "+ flow alone",
+    }
+    assert step_names(both) == names
+    assert step_names(study()) == {}
+    table = tables.best(both, count=18)
+    assert [c.key for c in table.header][:4] == ["rank", "trial", "step", "kid"]
+    named = dict(zip(column(table, "trial"), column(table, "step"), strict=True))
+    assert {trial: named[trial] for trial in names} == names
+    assert named[9] == "pf-heun, forward-data (leaks data), levels = 10"
+    data = figures.ladder(both, count=18)
+    assert data is not None
+    assert "… + flow  #13" in [dot.label for dot in data.dots]

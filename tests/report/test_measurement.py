@@ -31,3 +31,20 @@ def test_provenance_says_each_thing_once_and_in_words(results: StudyResults) -> 
     assert rows["torch"] == "2.6.0"
     assert "b7" not in rows.values()
     assert not any("protocol" in name or "ablate." in name for name in rows)
+
+
+def test_records_tables_have_no_empty_rows_and_no_words_of_python(results: StudyResults) -> None:
+    tags = {"ablate.reason": "", "ablate.device": "cpu"}
+    found = measurement.provenance(results._replace(tags=tags)).rows
+    assert ("device", "cpu") in found
+    assert all(row[1] for row in found)
+    mirrored = {"kid": {**results.protocols["kid"], "mirrored_too": "True"}}
+    table = measurement.protocols(results._replace(protocols=mirrored))
+    assert ("mirrored too", "yes") in table.rows
+
+
+def test_the_command_for_tables_and_figures_stands_beside_the_intervals(
+    results: StudyResults,
+) -> None:
+    text = measurement.intervals(results).text
+    assert text.endswith("from the record alone, by ablate report fashion-start --budget laptop.")

@@ -42,8 +42,22 @@ def test_baselines_stand_apart_and_are_not_ranked(results: StudyResults) -> None
 def test_measures_hold_the_rest_and_fid_comes_with_its_sample_count(results: StudyResults) -> None:
     table = tables.measures(results, count=1)
     labels = [c.label for c in table.header]
-    assert labels == ["rank", "trial", "FID at N = 1,000", "clamp rate", "flip rate"]
+    assert labels == ["rank", "trial", "FID at N = 1,000", "clamp rate"]
     assert column(table, "fid") == [pytest.approx((19.4, HALF * 0.3))]
+    assert table.caption.endswith("All have 0 for flip rate.")
+
+
+def test_no_column_is_in_both_tables_or_without_a_value(results: StudyResults) -> None:
+    """Recall stands beside KID already; a knob that only lower ranks have is no column."""
+    trials = [t._replace(metrics=t.metrics | {"recall": 0.9}) for t in results.trials]
+    trials[-1] = trials[-1]._replace(params=trials[-1].params | {"label": 3})
+    trials[-2] = trials[-2]._replace(params=trials[-2].params | {"label": 4})
+    shown = results._replace(trials=trials)
+    keys = [[c.key for c in table(shown, 3).header] for table in (tables.best, tables.measures)]
+    assert "recall" in keys[0]
+    assert "recall" not in keys[1]
+    assert "label" not in keys[0]
+    assert "label" in [c.key for c in tables.trials(shown).header]
 
 
 def test_all_trials_are_shown_in_full(results: StudyResults) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ablate.core.asked import Asked
-from ablate.report.answers.wording import UNKNOWN, gap, listed, sign_of, size, value_of
+from ablate.report.answers.wording import UNKNOWN, gap, listed, sign_of, size, value_again, value_of
 from ablate.report.names import metric_name, text
+from ablate.report.paired import fitting_group
 from ablate.report.ranking import contenders
 from ablate.results import StudyResults, Trial
 
@@ -49,16 +50,25 @@ def _enough(results: StudyResults, climb: list[Trial], metric: str, cost: str) -
     alike = [(trial, each) for trial, each in known if not each.clear]
     if alike:
         trial, each = alike[0]
+        fresh = fitting_group(results, [trial.number, best.number], metric).confirmed
+        value = value_again if fresh else value_of  # those that the difference is between
+        how = f"{each.how}, 95 %{', on fresh seeds' * fresh}"
         return [
-            f"From {text(trial.metrics[cost])} {name} on ({_sampler(trial)},"
-            f" {value_of(results, trial, metric)}) no difference from the best of all shows:"
-            f" {top}, a difference of {size(each)} ({each.how}, 95 %)."
+            f"From {_spent(trial, cost, name)} on ({_sampler(trial)},"
+            f" {value(results, trial, metric)}) no difference from the best of all shows:"
+            f" {value(results, best, metric)} at {spent}, a difference of {size(each)} ({how})."
         ]
     if not known:
         return [f"The best is also the cheapest: {top}."]
     behind = [f"{text(trial.metrics[cost])} {name} by {size(each)}" for trial, each in known]
     worse = f"every cheaper one is worse: {listed(behind[-4:])} ({known[0][1].how}, 95 %)"
     return [f"The best is {top}, and {worse}."]
+
+
+def _spent(trial: Trial, cost: str, name: str) -> str:
+    """9 network evaluations a sample (NFE): in words where they are first named"""
+    spelt = f"network evaluations a sample ({name})" if cost == "nfe" else name
+    return f"{text(trial.metrics[cost])} {spelt}"
 
 
 def _sampler(trial: Trial) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ablate.core.asked import Asked
 from ablate.report.answers.wording import (
+    FOLLOWING,
     UNKNOWN,
     at,
     best_at,
@@ -17,12 +18,16 @@ from ablate.report.answers.wording import (
     signed,
     value_of,
 )
-from ablate.report.names import bracketed, knob_name, metric_name
+from ablate.report.knobs import distinguishing
+from ablate.report.names import bracketed, configuration, knob_name, metric_name
 from ablate.report.paired import Difference
 from ablate.results import StudyResults, Trial, Value
 
 OFF = {"chi": 1.0, "guidance": 1.0, "score_scale": 1.0, "n": 0}
 """The value at which a knob does nothing; of others the lowest is what is compared with."""
+
+NOTHING = {"chi": "no annealing", "guidance": "no guide"}
+"""What that value means, where a symbol or a weight of 1 does not say it."""
 
 
 def sentences(results: StudyResults, wanted: Asked) -> list[str]:
@@ -38,7 +43,7 @@ def sentences(results: StudyResults, wanted: Asked) -> list[str]:
     others = [value for value in best if value != off]
     off_has = ", ".join(value_of(results, best[off], name) for name in names)
     return [
-        _against(results, knob, others[0], off, best, names),
+        _against(results, knob, others[0], off, best, names, NOTHING.get(knob, "")),
         f"{at(knob, off)} has {off_has}, as all values at its best setting of the other knobs.",
         *(_against(results, knob, value, off, best, names) for value in others[1:]),
         *(each for value in others for each in _average(results, knob, value, off, names)),
@@ -52,9 +57,21 @@ def _against(
     off: Value,
     best: dict[Value, Trial],
     names: list[str],
+    nothing: str = "",
 ) -> str:
     found = {name: gap(results, best[value], best[off], name) for name in names}
-    return f"{at(knob, value)} against {at(knob, off)}: {'; '.join(_said(results, found))}."
+    setting = _setting(results, knob, best[value], best[off])
+    meant = f" ({nothing})" if nothing and off == OFF.get(knob) else ""
+    ends = f"{at(knob, value)}{setting} against {at(knob, off)}{meant}"
+    return f"{ends}: {'; '.join(_said(results, found))}."
+
+
+def _setting(results: StudyResults, knob: str, one: Trial, other: Trial) -> str:
+    """(guide low = 0.1): the other knobs that one trial has and the other has not, or otherwise"""
+    others = [k for k in distinguishing(results) if k not in (knob, *FOLLOWING)]
+    knobs = [k for k in others if one.params.get(k) != other.params.get(k)]
+    what = configuration(results, one, knobs)
+    return f" ({what})" * bool(what)
 
 
 def _average(

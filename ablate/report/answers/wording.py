@@ -93,6 +93,14 @@ def value_of(results: StudyResults, trial: Trial, metric: str = "") -> str:
     return f"{metric_name(results, metric)} {text(estimate(trial, metric))}"
 
 
+def value_again(results: StudyResults, trial: Trial, metric: str = "") -> str:
+    """The value on fresh seeds; the search's if these have none."""
+    rows = results.confirmation.get("trials", [])
+    number = next((row.get("again") for row in rows if row["trial"] == trial.number), None)
+    again = next((each for each in results.confirmations if each.number == number), trial)
+    return value_of(results, again, metric)
+
+
 def bare(results: StudyResults, trial: Trial) -> str:
     """trial 7: adls, class-average, for brackets of their own."""
     return trial_name(results, trial, distinguishing(results))

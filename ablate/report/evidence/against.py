@@ -11,14 +11,16 @@ from itertools import permutations
 from statistics import NormalDist, fmean
 
 from ablate.core.quantiles import Z95
-from ablate.report.blocks import Block, Figure, Row, Table, numbers
-from ablate.report.figures import naming
+from ablate.report.answers.contrast import declared
+from ablate.report.blocks import Block, Figure, Row, Table, numbers, probabilities
+from ablate.report.figures import line_names
 from ablate.report.knobs import distinguishing
 from ablate.report.names import Estimate, better, configuration, metric_label, metric_name
 from ablate.report.paired import Difference, Group, searched_group
 from ablate.report.ranking import contenders
 from ablate.report.shapes import Baseline, Dot, Ladder, axis_of
 from ablate.report.standing import SEARCH, origin
+from ablate.report.steps import step_names
 from ablate.results import StudyResults, Trial
 
 MOST = 16
@@ -42,7 +44,10 @@ def blocks(results: StudyResults) -> list[Block]:
 
 def reference(results: StudyResults, field: Sequence[Trial]) -> Trial:
     """What the others are compared with: the setting that has a name, what theory predicts, the
-    first of a grid."""
+    first of a grid; the best where the study asks what more evaluations buy."""
+    wanted = declared(results)
+    if wanted is not None and wanted.kind == "cost":
+        return field[0]
     by_number = sorted(field, key=lambda trial: trial.number)
     known = [trial for trial in by_number if origin(results, trial) not in ("", SEARCH)]
     return next(iter(known or by_number))
@@ -57,11 +62,11 @@ def forest(results: StudyResults, group: Group, field: Sequence[Trial]) -> Ladde
     found = [(trial, group.difference(trial.number, base.number)) for trial in others]
     if any(each.half is None for _, each in found):
         return None
-    knobs = naming(results, others)
+    names = line_names(results, others)
     dots = [
         Dot(
             trial.number,
-            f"{configuration(results, trial, knobs)}  #{trial.number}".strip(),
+            names[trial.number],
             float(line),
             Estimate(each.value, each.half),
             trial is field[0],
@@ -78,16 +83,23 @@ def forest(results: StudyResults, group: Group, field: Sequence[Trial]) -> Ladde
 
 def _caption(results: StudyResults, group: Group, field: Sequence[Trial]) -> str:
     base = reference(results, field)
-    what = configuration(results, base, distinguishing(results))
-    name = origin(results, base)
-    which = f"{name} (trial {base.number}, {what})" if name else f"trial {base.number} ({what})"
     some = f" The {MOST} shown are the best and the worst." * (len(field) - 1 > MOST)
     how = group.difference(field[0].number, field[-1].number).how
+    best = "it is the best" if base is field[0] else "ringed: the best"
     return (
         f"{metric_name(results, results.objectives[0].metric)} of each configuration less that of"
-        f" {which}, as the search measured them, with 95 % intervals ({how}); ringed: the"
-        f" best.{some}"
+        f" {_named(results, base)}, as the search measured them, with 95 % intervals ({how});"
+        f" {best}.{some}"
     )
+
+
+def _named(results: StudyResults, base: Trial) -> str:
+    """the paper's setting (trial 0, adls), the base (trial 0), trial 3 (adls)"""
+    if step_names(results).get(base.number) == "base":
+        return f"the base (trial {base.number})"
+    what = configuration(results, base, distinguishing(results))
+    name = origin(results, base)
+    return f"{name} (trial {base.number}, {what})" if name else f"trial {base.number} ({what})"
 
 
 def beats(results: StudyResults, group: Group, field: Sequence[Trial]) -> Table:
@@ -95,7 +107,7 @@ def beats(results: StudyResults, group: Group, field: Sequence[Trial]) -> Table:
     label = metric_name(results, results.objectives[0].metric)
     sign = results.objectives[0].sign
     header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
-    header += [numbers("probability", "probability of being better", 3)]
+    header += [probabilities("probability", "probability of being better")]
     header += [numbers("improvement", "probability of improvement", 3)]
     header += [numbers("iqm", f"IQM of {label}")]
     rows: list[Row] = []

@@ -23,8 +23,9 @@ def blocks(results: StudyResults) -> list[Block]:
         return []
     names = [metric_name(results, name) for name in (up, across, results.objectives[0].metric)]
     caption = (
-        f"{names[0]} against {names[1]} of every complete configuration, by its {knob_name(knob)};"
-        f" bars: 95 % intervals of {names[0]}; ringed: the best by {names[2]}."
+        f"{names[0][0].upper()}{names[0][1:]} against {names[1]} of every complete configuration,"
+        f" by its {knob_name(knob)}; bars: 95 % intervals of {names[0]}; ringed: the best by"
+        f" {names[2]}."
     )
     return [Figure("exchange", caption, data)]
 

@@ -75,12 +75,12 @@ def test_two_knobs_are_compared_by_what_they_move() -> None:
 
 
 def test_two_metrics_over_a_knob_are_against_the_value_that_does_nothing() -> None:
-    """No trial has chi = 1, so the lowest takes its place."""
+    """No trial has chi = 1, so the lowest takes its place. What else differs is in brackets."""
     text = said("kid vs fid over chi")
-    assert text.startswith("χ = 0.999 against χ = 0.995: no difference of KID shows")
-    assert "χ = 0.9995 against χ = 0.995: KID is worse (+0.0123 ± 0.0019); FID is worse" in text
+    assert text.startswith("χ = 0.999 (L = 2) against χ = 0.995: no difference of KID shows")
+    assert "χ = 0.9995 (class-average, n = 0) against χ = 0.995: KID is worse (+0.0123" in text
     assert "χ = 0.995 has KID 0.0122" in text
-    assert "χ = 0.999 against χ = 0.995: no difference of KID shows (+0.0008 ± 0.0019)" in text
+    assert "against χ = 0.995: no difference of KID shows (+0.0008 ± 0.0019)" in text
 
 
 def test_what_cost_is_enough() -> None:
@@ -98,9 +98,9 @@ def test_costs_without_a_difference_are_no_claim_that_there_is_none() -> None:
     cheap = by_number[3]._replace(metrics=by_number[3].metrics | {"nfe": 20.0})
     found = asking("kid per nfe")._replace(trials=[cheap, by_number[13]])
     assert contrast(found)[0] == (
-        "From 20 NFE on (adls-consistent, KID 0.01220 ± 0.00099) no difference from the best of"
-        " all shows: KID 0.01190 ± 0.00099 at 37 NFE (pf-heun), a difference of"
-        " 0.0003 ± 0.0017 (paired, 95 %)."
+        "From 20 network evaluations a sample (NFE) on (adls-consistent, KID 0.01220 ± 0.00099) no"
+        " difference from the best of all shows: KID 0.01190 ± 0.00099 at 37 NFE (pf-heun), a"
+        " difference of 0.0003 ± 0.0017 (paired, 95 %)."
     )
 
 
