@@ -81,10 +81,21 @@ def sentences(results: StudyResults) -> list[str]:
         return []
     metric = results.ladder["metrics"][0]
     base, top = (text(estimate(trial, metric)) for trial in ends if trial)
-    name, first, last = metric_name(results, metric), _cost(rungs[0]), _cost(rungs[-1])
+    name, first, last = metric_name(results, metric), _spent(rungs[0]), _spent(rungs[-1])
     ends_at = f"{name} goes from {base} ({first}) to {top} ({last})"
     steps = _step_by_step(changed, metric)
-    return [f"From the base to the last step of the ladder {ends_at}: {steps}."]
+    return [f"From the base to the last of {_steps(len(changed))} {ends_at}: {steps}."]
+
+
+def _steps(count: int) -> str:
+    return "one step" if count == 1 else f"{count} steps"
+
+
+def _spent(rung: dict[str, Any]) -> str:
+    """20 evaluations a sample, for 6,019 of the literal run"""
+    nfe, literal = int(rung["nfe"]), int(rung["literal_nfe"])
+    spent = f"{nfe:,} evaluation{'s' * (nfe > 1)} a sample"
+    return spent + f", for {literal:,} of the literal run" * (literal != nfe)
 
 
 def _step_by_step(changed: list[dict[str, Any]], metric: str) -> str:

@@ -47,6 +47,9 @@ NAMED = frozenset({"label"})
 ACRONYMS = frozenset({"fid", "kid", "nfe", "nn"})
 """Parts of metrics' names that are written in capitals, where a study has no label for them."""
 
+SPOKEN = {"class-gaussian without network": "Gaussians fitted to the classes, without a network"}
+"""Baselines that reports name in other words than records."""
+
 FEWER = re.compile(r"(?P<what>.+) - only (?P<count>\d+)(?: in one set| in (?P<sets>\d+) sets)?")
 """A baseline of fewer images than trials draw, as records name it."""
 
@@ -107,7 +110,7 @@ def baseline_name(name: str) -> str:
     """held-out images - only 256 in one set -> 256 held-out images."""
     found = FEWER.fullmatch(name)
     if found is None:
-        return name
+        return SPOKEN.get(name, name)
     sets = f" in {found['sets']} sets" if found["sets"] else ""
     return f"{int(found['count']):,} {found['what']}{sets}"
 

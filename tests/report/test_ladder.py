@@ -180,8 +180,9 @@ def test_a_ladder_without_any_result_is_no_figure(climbed: StudyResults) -> None
 def test_the_answer_says_from_where_to_where(climbed: StudyResults) -> None:
     (first,) = ladder.sentences(climbed)
     assert first == (
-        "From the base to the last step of the ladder KID goes from 0.03100 ± 0.00099 (20 NFE for"
-        " 999) to 0.01190 ± 0.00099 (37 NFE): by better start −0.0125 ± 0.0020, consistent drift"
+        "From the base to the last of 3 steps KID goes from 0.03100 ± 0.00099 (20 evaluations a"
+        " sample, for 999 of the literal run) to 0.01190 ± 0.00099 (37 evaluations a sample): by"
+        " better start −0.0125 ± 0.0020, consistent drift"
         " −0.00630 ± 0.00098; no change shows from flow (−3.0 ± 9.8) × 10⁻⁴ (paired, 95 %)."
     )
     assert ladder.sentences(study()) == []

@@ -88,3 +88,9 @@ def test_labels_and_leaks_are_the_studys(results: StudyResults) -> None:
     assert [t.number for t in ranking.contenders(other)[:2]] == [9, 13]
     assert configuration(other, results.trials[2], ["L"]) == "L = 1, leaks data"
     assert configuration(other, results.trials[9], ["init"]) == "forward-data"
+
+
+def test_a_baseline_is_named_in_words() -> None:
+    plain = "Gaussians fitted to the classes, without a network"
+    assert baseline_name("class-gaussian without network") == plain
+    assert baseline_name("held-out images") == "held-out images"
