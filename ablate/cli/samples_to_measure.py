@@ -11,7 +11,7 @@ from ablate.core.workspace import Workspace
 if TYPE_CHECKING:
     from ablate.experiment.evaluate import ImageSet
     from ablate.experiment.executors.place import Place
-    from ablate.experiment.shards import ShardFiles
+    from ablate.experiment.shard_files import ShardFiles
     from ablate.generate.settings import Settings
     from ablate.metrics.extractors.extractor import Extractor
 

@@ -19,12 +19,11 @@ from ablate.experiment.cell import (
     CellResult,
     Judge,
     Stand,
-    measured,
     result_of,
 )
 from ablate.experiment.executors.executor import Job
 from ablate.experiment.prepare import Setup
-from ablate.experiment.shards import SHARD, Shard, compact, joined, shard_jobs, too_many_flips
+from ablate.experiment.shards import SHARD, Gathered, compact, result_of_shards, shard_jobs
 from ablate.generate.draw import drawing_of
 from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle
@@ -122,11 +121,11 @@ def cell_elsewhere(setup: Setup, asked: Asked, judge: Judge | None) -> Steps[Cel
 def _in_shards(setup: Setup, asked: Asked) -> Steps[CellResult]:
     """A cell of many samples: its shards are jobs of their own, and it is measured here."""
     jobs = shard_jobs(asked.settings, asked.seed, asked.most, setup.score_model.shape)
-    shards: list[Shard] = yield jobs
-    while (again := too_many_flips(jobs, shards)) is not None:
-        place, jobs[place] = again
-        (shards[place],) = yield [jobs[place]]
-    drawn, features, seconds = joined(shards)
-    stand = measured(setup, drawing_of(drawn, asked.most), features, seconds)
-    result = result_of(stand, {})
+    gathered, todo = Gathered(jobs), dict(enumerate(jobs))
+    while todo:
+        for place, shard in zip(todo, (yield list(todo.values())), strict=True):
+            gathered.add(place, shard)
+        again = gathered.again()
+        todo = {} if again is None else dict([again])
+    result = result_of_shards(setup, gathered.joined())
     return with_also(setup, result) if asked.also else result

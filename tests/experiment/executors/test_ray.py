@@ -21,6 +21,7 @@ from ablate.experiment.executors.executor import Job, JobError
 from ablate.experiment.executors.on_ray import OnRay
 from ablate.experiment.executors.ray_cluster import Cluster
 from ablate.experiment.portable import portable
+from ablate.experiment.shard_files import ShardFiles, draw_shards
 from ablate.experiment.worker import run
 from ablate.generate.draw import draw
 from ablate.metrics.extractors.extractor import extract
@@ -229,7 +230,7 @@ def test_shards_of_a_cell_have_the_bits_of_one_process(
     jobs = shards.shard_jobs(settings, 0, 2000, setup.score_model.shape)
     assert len(jobs) == 4
     executor = OnRay(portable(setup), cluster)
-    shard = shards.draw_shards(jobs, executor, shards.ShardFiles(tmp_path, setup, 1))
+    shard = draw_shards(jobs, executor, ShardFiles(tmp_path, setup, 1))
     executor.close()
     whole = draw(setup.score_model, setup.source, settings, 0, 2000)
     assert torch.equal(shard.drawn.pixels, whole.pixels)
