@@ -8,11 +8,18 @@ from typing import NamedTuple
 from ablate.core.signals import shielded
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
-from ablate.experiment.cell_elsewhere import Asked, Steps, cell_elsewhere, with_also
+from ablate.experiment.cell_elsewhere import (
+    Asked,
+    Steps,
+    cell_elsewhere,
+    has_shards,
+    with_also,
+)
 from ablate.experiment.executors.executor import JobError, KilledError, UnfitError
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
@@ -61,11 +68,17 @@ class CellAttempts:
     """Runs cells and records them, for one worker."""
 
     def __init__(
-        self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher, here: bool
+        self,
+        setup: Setup,
+        leases: Leases,
+        record: StudyRun,
+        watcher: Watcher,
+        here: bool,
+        shards: ShardFiles,
     ) -> None:
-        """here: whether cells are drawn in this process; otherwise by jobs."""
+        """here: whether small cells are drawn in this process; others are drawn by jobs."""
         self._setup, self._leases, self._record = setup, leases, record
-        self._watcher, self._here = watcher, here
+        self._watcher, self._here, self._shards = watcher, here, shards
         self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
         self.open: dict[str, int] = {}  # runs to close if this worker is stopped -> their trial
 
@@ -95,6 +108,7 @@ class CellAttempts:
             progress.fill(share)
             self._record_files(trial, run_id, seed, result)
             return DrawnCell(run_id, seed, result)
+        self._shards.drop(trial.settings, seed, trial.samples)
         raise CellError(reason)
 
     def _with_network(self, trial: OpenTrial, run_id: str, seed: int) -> Setup:
@@ -116,10 +130,14 @@ class CellAttempts:
     ) -> Steps[CellResult]:
         """A cell; what confirms a configuration is measured by further extractors, too."""
         also = CONFIRMS in trial.tags
-        if not self._here:
-            own = None if setup.bundle is self._setup.bundle else setup.bundle
-            asked = Asked(trial.settings, seed, trial.samples, own, also)
-            return (yield from cell_elsewhere(self._setup, asked, judge))
+        own = None if setup.bundle is self._setup.bundle else setup.bundle
+        asked = Asked(trial.settings, seed, trial.samples, own, also)
+        if not self._here or has_shards(asked, judge):
+
+            def told(samples: int) -> None:
+                progress(trial.settings.nfe * -(-samples // BATCH))
+
+            return (yield from cell_elsewhere(self._setup, asked, judge, self._shards, told))
         result = run_cell(setup, trial.settings, seed, progress, judge, trial.samples)
         return with_also(setup, result) if also else result
 
@@ -137,6 +155,7 @@ class CellAttempts:
                 cell.run_id, result.state, result.reason, result.metrics, params, drawn
             )
             del self.open[cell.run_id]
+        self._shards.drop(trial.settings, cell.seed, trial.samples)
 
     def _open(self, trial: OpenTrial, seed: int) -> str:
         with shielded():

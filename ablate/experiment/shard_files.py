@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -19,20 +20,33 @@ from ablate.experiment.executors.parcel import versions
 from ablate.experiment.prepare import Setup
 from ablate.experiment.shards import Gathered, Shard, ShardJob
 from ablate.generate.draw import Stretch
+from ablate.generate.settings import Settings
 
 
 class ShardFiles:
-    """Files of finished shards, by everything that they depend on."""
+    """Files of finished shards, by everything that they depend on: a folder for the study, in it
+    one for each way to draw, and in that one for each cell."""
 
     def __init__(self, folder: Path, setup: Setup, threads: int) -> None:
-        about = [1, setup.identity, setup.device, threads, *versions()]
-        self._about, self._folder = about, folder / "shards" / _hash(about)
+        about = [2, setup.device, threads, *versions()]
+        self._study = folder / "shards" / setup.identity
+        self._folder = self._study / _hash(about)
 
     def path(self, job: ShardJob) -> Path:
-        what = [job.settings.model_dump(mode="json"), *(getattr(job, name) for name in NUMBERS)]
-        return self._folder / f"{job.first:08d}-{_hash(what)}.safetensors"
+        part = f"{job.first:08d}-{job.last:08d}-{_hash(job.flips)}.safetensors"
+        return self._of_cell(job.settings, job.seed, job.most) / part
+
+    def _of_cell(self, settings: Settings, seed: int, most: int) -> Path:
+        return self._folder / _hash([settings.model_dump(mode="json"), seed, most])
 
     def write(self, job: ShardJob, shard: Shard) -> None:
+        """Keep a finished shard, if that is possible: work does not end for the lack of room for
+        what only a kill would make useful, nor because the same work ended elsewhere and removed
+        its files."""
+        with suppress(OSError, SafetensorError):
+            self._write(job, shard)
+
+    def _write(self, job: ShardJob, shard: Shard) -> None:
         drawn = shard.drawn._asdict()
         tensors = {name: part for name, part in drawn.items() if torch.is_tensor(part)}
         rest = {name: drawn[name] for name in ("first", "nfe", "reason")}
@@ -52,12 +66,16 @@ class ShardFiles:
         except (OSError, KeyError, TypeError, ValueError, SafetensorError):
             return None
 
+    def drop(self, settings: Settings, seed: int, most: int) -> None:
+        """Remove the files of one cell, and folders that are empty then."""
+        shutil.rmtree(self._of_cell(settings, seed, most), ignore_errors=True)
+        with suppress(OSError):
+            self._folder.rmdir()
+            self._study.rmdir()
+
     def remove(self) -> None:
-        """Remove the files of this work, after its end."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-NUMBERS = ("seed", "first", "last", "most", "flips")
+        """Remove the files of the whole study, in whatever way they were drawn, after its end."""
+        shutil.rmtree(self._study, ignore_errors=True)
 
 
 def _hash(what: object) -> str:

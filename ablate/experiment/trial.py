@@ -22,6 +22,7 @@ from ablate.experiment.networks import card_of
 from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import replicate
 from ablate.experiment.rivals import Rivals
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.trial_cells import TrialCells
 from ablate.experiment.watcher import Watcher
 from ablate.generate.coarseness import coarseness
@@ -43,13 +44,15 @@ class Runner:
         record: StudyRun,
         tags: Mapping[str, str],
         watcher: Watcher,
-        here: bool = True,
+        here: bool,
+        shards: ShardFiles,
     ) -> None:
-        """here: whether cells are drawn in this process; otherwise by jobs."""
+        """here: whether small cells are drawn in this process; others are drawn by jobs. shards:
+        where those of large cells are kept until the cell is recorded."""
         self._setup, self._study = setup, setup.study
         self._watcher, self._tags = watcher, tags
         self._ledger, self._leases, self._record = ledger, leases, record
-        self._attempts = CellAttempts(setup, leases, record, watcher, here)
+        self._attempts = CellAttempts(setup, leases, record, watcher, here, shards)
         self._rivals = Rivals(setup, record)
 
     def features(self, number: int, seed: int) -> Tensor:

@@ -33,8 +33,8 @@ class CellProgress:
         """share: of the trial that one call is."""
         self._watcher, self._share, self._sum = watcher, share, 0.0
 
-    def __call__(self) -> None:
-        self._advance(self._share)
+    def __call__(self, calls: int = 1) -> None:
+        self._advance(calls * self._share)
 
     def fill(self, share: float) -> None:
         """Report what is missing up to `share`: calls that were not needed count as done."""

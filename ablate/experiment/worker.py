@@ -15,6 +15,7 @@ from ablate.core.errors import PassingError, UserError, first_line, hide_secrets
 from ablate.core.files import make_whole
 from ablate.core.signals import shielded
 from ablate.core.workspace import Workspace
+from ablate.data.tensor_cache import cache_folder
 from ablate.experiment.artifacts import open_record, tags_of
 from ablate.experiment.baselines import baselines
 from ablate.experiment.claims import Claims
@@ -27,6 +28,7 @@ from ablate.experiment.ladder import ladder_document
 from ablate.experiment.leases import LEAVING, Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.summary import best_entry, summary_document
 from ablate.experiment.trial import Runner
 from ablate.experiment.watcher import Watcher
@@ -118,7 +120,8 @@ class Worker:
     def __init__(
         self, setup: Setup, workspace: Workspace, watcher: Watcher, executor: Executor | None = None
     ) -> None:
-        self._executor = executor or InProcess()
+        self._executor = executor or InProcess(setup)
+        self._shards = ShardFiles(cache_folder(), setup, self._executor.threads)
         self.setup, self.study, self.watcher = setup, setup.study, watcher
         self.ledger = Ledger(workspace.search_url, setup.key, setup.study)
         self.leases = Leases(workspace.search_url, setup.key)
@@ -147,9 +150,8 @@ class Worker:
             self.record = open_record(self.tracker, self.setup, tags)
         beside = self.record.beside(tags)
         here = self._executor.here
-        self.runner = Runner(
-            self.setup, self.ledger, self.leases, self.record, beside, self.watcher, here
-        )
+        held = self.ledger, self.leases, self.record
+        self.runner = Runner(self.setup, *held, beside, self.watcher, here, self._shards)
         with self._closing():
             with self.leases.alone():
                 if not self.record.has_baselines():
@@ -158,7 +160,10 @@ class Worker:
             with shielded(), self.leases.alone():
                 self._finish()
         failures = [(number, reason) for number, reason in reasons.items() if reason]
-        return Outcome(already, len(reasons), failures, self.limits.reached(self.ledger.entries()))
+        entries = self.ledger.entries()
+        if is_done(self.study, entries):
+            self._shards.remove()  # what was drawn with other threads, or of a trial taken over
+        return Outcome(already, len(reasons), failures, self.limits.reached(entries))
 
     def _find_record(self, entries: list[Entry]) -> StudyRun | None:
         """The study's record, or None if there is none yet. A trial is recorded before the search

@@ -133,19 +133,27 @@ def test_flips_of_earlier_shards_count(tiny_bundle: Path, tmp_path: Path) -> Non
 
 
 def test_a_study_of_many_samples_has_the_same_bits(
-    small_shards: None, tiny_bundle: Path, tmp_path: Path
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In one piece, in shards in this process, and in shards elsewhere."""
+    monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "cache"))
     found = []
-    for name, slots in (("here", 0), ("there", 3)):
+    for name, slots in (("whole", 0), ("here", 0), ("there", 3)):
+        if name == "here":
+            for module in (shards, cell_elsewhere):
+                monkeypatch.setattr(module, "SHARD", SMALL)
         root = make_root(tmp_path / name, tiny_bundle, trials=2)
         setup: Setup = changed(root, ("samples = 40", f"samples = {2 * SMALL + 9}"))
         executor = Threads(setup, slots) if slots else None
-        run(setup, Workspace(root), Quiet(), executor)
+        watcher = Quiet()
+        run(setup, Workspace(root), watcher, executor)
         if executor is not None:
             executor.close()
             assert executor.submitted == 2 * 2 * 3  # trials, seeds, shards
         found.append(timeless(results(root)))
-    assert found[0] == found[1]
+        assert abs(watcher.share - 2) < 1e-9
+    assert found[0] == found[1] == found[2]
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []
 
 
 @pytest.mark.long
@@ -168,10 +176,35 @@ def test_evaluate_by_workers_prints_the_same_numbers(tmp_path: Path) -> None:
     assert refused.stderr == "error: --workers: digits/test is not a bundle\n"
 
 
+MANY = ("samples = 40", f"samples = {2 * SMALL + 9}")
+"""For `changed`: samples of three shards."""
+
+
+def test_a_killed_study_continues_within_its_cell(tiny_bundle: Path, tmp_path: Path) -> None:
+    """One trial of two cells: the first is recorded when the process dies, and its shards are
+    dropped; of the second one shard is drawn, and not again."""
+    for name in ("whole", "killed"):
+        changed(make_root(tmp_path / name, tiny_bundle, trials=1), MANY)
+    ablate(tmp_path / "whole", "study", "tiny")
+    root, log = tmp_path / "killed", tmp_path / "log"
+    surroundings = environment(ABLATE_CACHE=str(tmp_path / "cache"))
+    for writes, kept in ((4, ["00000000"]), (99, [])):
+        first = partial(small_and_deadly, log, writes)
+        process = Command(root, "study", "tiny", env=surroundings, first=first)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == (-signal.SIGKILL if kept else 0), errors
+        files = (tmp_path / "cache" / "shards").rglob("*.safetensors")
+        assert [file.name.partition("-")[0] for file in files] == kept
+    assert log.read_text().split() == 2 * ["0", "256", "512"]
+    assert timeless(results(root)) == timeless(results(tmp_path / "whole"))
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []
+
+
 def small_and_deadly(log: Path, writes: int) -> None:
     """In a command's process: shards are small, and it kills itself after so many of them."""
     write = ShardFiles.write
-    shards.SHARD = SMALL
+    for module in (shards, cell_elsewhere):
+        pytest.MonkeyPatch().setattr(module, "SHARD", SMALL)
 
     def counted(self: ShardFiles, job: ShardJob, shard: shards.Shard) -> None:
         write(self, job, shard)

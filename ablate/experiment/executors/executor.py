@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+import torch
+
 from ablate.core.errors import UserError
 
 Job = Callable[[Any], Any]
@@ -40,6 +42,10 @@ class Executor(Protocol):
         """How many jobs it does at once; more may be submitted, and wait."""
 
     @property
+    def threads(self) -> int:
+        """Of torch, in each process that does jobs: the last bits of results depend on it."""
+
+    @property
     def here(self) -> bool:
         """Whether jobs are done in this process, at once."""
 
@@ -57,6 +63,10 @@ class InProcess:
 
     def __init__(self, shared: Any = None) -> None:
         self._shared = shared
+
+    @property
+    def threads(self) -> int:
+        return torch.get_num_threads()
 
     def submit(self, job: Job) -> Future[Any]:
         future: Future[Any] = Future()

@@ -20,6 +20,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from ablate.experiment.executors.executor import DEATHS, Job, KilledError
 from ablate.experiment.executors.parcel import Label, Shared, do, opened, pack, sealed
 
@@ -46,7 +48,7 @@ class Pool:
         self, shared: Shared | None, devices: Sequence[str], threads: int | None = None
     ) -> None:
         """threads: of each process; by default as many as here, for the same bits."""
-        self.slots = len(devices)
+        self.slots, self.threads = len(devices), threads or torch.get_num_threads()
         self._folder = tempfile.TemporaryDirectory(prefix="ablate-parcel-")
         self._parcel = Path(self._folder.name, "parcel")
         self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -54,7 +56,7 @@ class Pool:
         self._running: dict[int, _Process] = {}
         self._threads = []
         for place, device in enumerate(devices):
-            parcel, label = pack(shared, device, threads)
+            parcel, label = pack(shared, device, self.threads)
             if place == 0:
                 self._parcel.write_bytes(parcel)
             serve = threading.Thread(target=self._serve, args=(place, label), daemon=True)
