@@ -113,6 +113,7 @@ def _prepared(
     from ablate.cli.console import print_study, print_warning, say
     from ablate.cli.progress import image_bar
     from ablate.experiment.coarse_grids import coarse_grids
+    from ablate.experiment.earlier import begun_with_another
     from ablate.experiment.prepare import prepare
 
     try:
@@ -126,6 +127,8 @@ def _prepared(
             " data)"
         )
     if (warning := coarse_grids(setup.study)) is not None:
+        print_warning(warning)
+    if not plan and (warning := begun_with_another(setup, workspace)) is not None:
         print_warning(warning)
     return setup
 
@@ -159,7 +162,7 @@ def _work(setup: Setup, workspace: Workspace) -> None:
     from ablate.cli.progress import Silent
     from ablate.experiment import local_pool, worker
 
-    local_pool.obey()
+    local_pool.obey(setup.key)
     if worker.run(setup, workspace, Silent()).failures:
         raise typer.Exit(local_pool.TRIALS_FAILED)
 
@@ -208,7 +211,8 @@ def _watch_many(
                     entries = ledger.entries()
                     bar.stands(finished(entries), best(setup.study, entries))
 
-                killed = local_pool.run(workspace, again, spread(device, count), look)
+                devices = spread(device, count)
+                killed = local_pool.run(workspace, setup.key, again, devices, look)
         except KeyboardInterrupt:
             with shielded():
                 close_left(setup, workspace, "interrupted", "Ctrl-C")

@@ -35,15 +35,25 @@ PARENT = "ABLATE_PARENT"
 ask for it."""
 
 
+KEY = "ABLATE_STUDY_KEY"
+"""Environment variable with the key of the parent's study: each worker reads file and bundle
+anew."""
+
+
 def run(
-    workspace: Workspace, arguments: Sequence[str], devices: Sequence[str], look: Callable[[], None]
+    workspace: Workspace,
+    key: str,
+    arguments: Sequence[str],
+    devices: Sequence[str],
+    look: Callable[[], None],
 ) -> list[str]:
     """Run `ablate study` with these arguments in one process for each device, and call `look` while
-    they run. Returns a line for each worker that was killed."""
+    they run. Returns a line for each worker that was killed. key: of the study, which must be
+    theirs, too."""
     command = [sys.executable, "-m", "ablate", "--root", str(workspace.root), "study", *arguments]
     with ExitStack() as files:
         logs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in devices]
-        team = _start(command, devices, _environment(workspace, len(devices)), logs)
+        team = _start(command, devices, _environment(workspace, key, len(devices)), logs)
         try:
             while any(worker.poll() is None for worker in team):
                 time.sleep(POLL)
@@ -82,11 +92,11 @@ def _start(
         ]
 
 
-def _environment(workspace: Workspace, workers: int) -> dict[str, str]:
+def _environment(workspace: Workspace, key: str, workers: int) -> dict[str, str]:
     """The workers' environment. URLs are in it, because every user of the machine can see the
     arguments of a process."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
-    environment = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid())}
+    environment = {"OMP_NUM_THREADS": threads, **os.environ, PARENT: str(os.getpid()), KEY: key}
     if workspace.storage:
         environment |= {
             "ABLATE_STORAGE": workspace.storage,
@@ -103,9 +113,14 @@ def _complain(index: int, code: int, errors: str) -> None:
         raise kind(f"worker {index}: {last.removeprefix('error: ')}")
 
 
-def obey() -> None:
+def obey(key: str) -> None:
     """Make this process a worker of its parent: it ignores Ctrl-C, and stops when the parent
-    terminates it or is gone."""
+    terminates it or is gone. An error if `key` is of another study than the parent's."""
+    if key != (wanted := os.environ[KEY]):
+        raise UserError(
+            f"study {wanted}: its bundle or its file changed while its workers started, which makes"
+            f" another study ({key}); run the same command again"
+        )
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = int(os.environ[PARENT])
 

@@ -27,6 +27,7 @@ from ablate.experiment.flights import Flights
 from ablate.experiment.ladder import ladder_document
 from ablate.experiment.leases import LEAVING, Leases
 from ablate.experiment.limits import Limits
+from ablate.experiment.origins import Origins
 from ablate.experiment.prepare import Setup
 from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.summary import best_entry, summary_document
@@ -132,7 +133,8 @@ class Worker:
         self.leases.sweep()
         self.leases.take(self._presence)
         self.limits = Limits(self.study)
-        self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher)
+        origins = Origins(dict(setup.files))
+        self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher, origins)
 
     def work(self) -> Outcome:
         """Claim and run trials until none is left, then write the study's summary."""
