@@ -115,6 +115,7 @@ def _prepared(
     from ablate.experiment.coarse_grids import coarse_grids
     from ablate.experiment.earlier import begun_with_another
     from ablate.experiment.prepare import prepare
+    from ablate.experiment.worker import in_one_line
 
     try:
         setup = prepare(spec, workspace, device, image_bar, compute=not plan)
@@ -128,8 +129,11 @@ def _prepared(
         )
     if (warning := coarse_grids(setup.study)) is not None:
         print_warning(warning)
-    if not plan and (warning := begun_with_another(setup, workspace)) is not None:
-        print_warning(warning)
+    if not plan:
+        with in_one_line(setup, workspace):
+            warning = begun_with_another(setup, workspace)
+        if warning is not None:
+            print_warning(warning)
     return setup
 
 

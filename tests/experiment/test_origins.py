@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Mapping
 from functools import partial
@@ -15,6 +16,7 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.experiment import local_pool
 from ablate.experiment.earlier import begun_with_another
+from ablate.experiment.portable import portable
 from ablate.experiment.worker import run
 from ablate.models import bundle as bundles
 from tests.experiment.test_flights import Threads
@@ -106,6 +108,12 @@ def test_cells_elsewhere_are_drawn_with_the_bundle_of_the_beginning(
     assert done
     assert done == timeless(results(whole))[: len(done)]
     assert "RUNNING" not in {each.info.status for each in runs(tmp_path)}
+
+
+def test_no_path_of_this_machine_goes_to_others(tiny_bundle: Path, tmp_path: Path) -> None:
+    setup = setup_of(make_root(tmp_path, tiny_bundle))
+    assert [path for path, _ in setup.files] == [tmp_path / "tiny.safetensors"]
+    assert str(tmp_path).encode() not in pickle.dumps(portable(setup))
 
 
 def test_a_worker_with_another_bundle_than_its_parent_does_nothing(
