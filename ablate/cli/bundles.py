@@ -16,7 +16,7 @@ from ablate.cli.options import (
     JsonOption,
     ProcessesOption,
     RayOption,
-    ray_cluster,
+    work_place,
 )
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
@@ -156,8 +156,6 @@ def bundle_sample(
     Many samples are drawn in shards, by --workers or on Ray; continues after a kill.
     """
     from ablate.cli.console import print_json, print_showcase, say
-    from ablate.core.device import resolve
-    from ablate.experiment.executors.place import Place
     from ablate.generate.presets import few_step_settings
     from ablate.models.bundle import find, read_card
 
@@ -165,10 +163,9 @@ def bundle_sample(
     card = read_card(find(name, workspace))
     settings = few_step_settings(levels, (card.s_min, card.s_max), sigma)
     picture = workspace.reports / "bundles" / f"{Path(name).stem}.png"
-    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
-        place = Place(cluster.device if cluster else resolve(device), workers, cluster)
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
-            shown = _show(workspace, name, settings, samples, seed, picture, place)
+    bars = redirect_stdout(sys.stderr if as_json else sys.stdout)  # they are not JSON
+    with work_place(workers, ray, cpus_per_cell, gpus_per_cell, device) as place, bars:
+        shown = _show(workspace, name, settings, samples, seed, picture, place)
     if as_json:
         print_json({**shown._asdict(), "picture": str(picture)})
         return

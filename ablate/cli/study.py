@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,15 +78,11 @@ def study(
     """
     from ablate.core.device import resolve
 
-    if as_json and not plan:
-        raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
-    if ray and (plan or workers > 1):
-        raise UserError(f"--ray: not with {'--plan' if plan else '--workers'}")
+    _require_that_fit(plan, as_json, ray, workers)
     workspace = shared(context.obj, storage, tracking_uri)
-    given = {"minutes": minutes, "evaluations": evaluations}
-    limits = {name: value for name, value in given.items() if value is not None}
+    limits = _given(minutes=minutes, evaluations=evaluations)
     with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
-        here = resolve("cpu" if cluster else device)
+        here = resolve("cpu" if cluster else device)  # what is not a cell's work is done here
         where = cluster.device if cluster else here
         spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
         if plan and _planned_without_bundle(spec, workspace, as_json):
@@ -100,10 +97,27 @@ def study(
         elif workers == 1:
             _summarise(workspace, setup.study, _watch_one(setup, workspace, cluster))
         else:
-            again = [name, "--budget", spec.budget, "--trials", str(setup.study.trials)]
-            again += [f"--{limit}={value}" for limit, value in limits.items()]
-            outcome = _watch_many(setup, workspace, again, workers, device)
-            _summarise(workspace, setup.study, outcome)
+            again = _again(name, setup.study, limits), workers, device
+            _summarise(workspace, setup.study, _watch_many(setup, workspace, *again))
+
+
+def _require_that_fit(plan: bool, as_json: bool, ray: str, workers: int) -> None:
+    """Raise an error for flags that do not go together."""
+    if as_json and not plan:
+        raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
+    if ray and (plan or workers > 1):
+        raise UserError(f"--ray: not with {'--plan' if plan else '--workers'}")
+
+
+def _given(**limits: float | None) -> dict[str, float]:
+    """The limits that are given, by their names in a study."""
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _again(name: str, spec: Study, limits: Mapping[str, float]) -> list[str]:
+    """The arguments that make a worker run the same study."""
+    again = [name, "--budget", spec.budget, "--trials", str(spec.trials)]
+    return again + [f"--{limit}={value}" for limit, value in limits.items()]
 
 
 def _prepared(
