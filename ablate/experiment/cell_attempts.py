@@ -15,11 +15,12 @@ from ablate.experiment.cell_elsewhere import (
     has_shards,
     with_also,
 )
-from ablate.experiment.executors.executor import JobError, KilledError, UnfitError
+from ablate.experiment.executors.executor import Executor, JobError, KilledError, UnfitError
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
 from ablate.experiment.shard_files import ShardFiles
+from ablate.experiment.train_job import TrainJob
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
@@ -73,12 +74,12 @@ class CellAttempts:
         leases: Leases,
         record: StudyRun,
         watcher: Watcher,
-        here: bool,
+        executor: Executor,
         shards: ShardFiles,
     ) -> None:
-        """here: whether small cells are drawn in this process; others are drawn by jobs."""
+        """executor: if it does jobs in this process, small cells are drawn without it."""
         self._setup, self._leases, self._record = setup, leases, record
-        self._watcher, self._here, self._shards = watcher, here, shards
+        self._watcher, self._executor, self._shards = watcher, executor, shards
         self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
         self.open: dict[str, int] = {}  # runs to close if this worker is stopped -> their trial
 
@@ -92,6 +93,7 @@ class CellAttempts:
             run_id, opened = opened or self._open(trial, seed), None
             progress = CellProgress(self._watcher, share / calls)
             try:
+                yield from self._trained(trial, seed)
                 setup = self._with_network(trial, run_id, seed)
                 result = yield from self._drawn(setup, trial, seed, progress, judge)
             except UnfitError:  # no other cell would fare better
@@ -110,6 +112,15 @@ class CellAttempts:
             return DrawnCell(run_id, seed, result)
         self._shards.drop(trial.settings, seed, trial.samples)
         raise CellError(reason)
+
+    def _trained(self, trial: OpenTrial, seed: int) -> Steps[None]:
+        """Have the cell's network trained by another process of this machine, if there is one;
+        otherwise it is trained here, when it is read."""
+        training = self._setup.training
+        if training is None or self._executor.here or not self._executor.local:
+            return
+        if not self._networks.is_there(trial.settings, seed):
+            yield [TrainJob(training.workspace, trial.settings, seed)]
 
     def _with_network(self, trial: OpenTrial, run_id: str, seed: int) -> Setup:
         """What the cell is drawn with: its network may have to be trained first."""
@@ -132,7 +143,7 @@ class CellAttempts:
         also = CONFIRMS in trial.tags
         own = None if setup.bundle is self._setup.bundle else setup.bundle
         asked = Asked(trial.settings, seed, trial.samples, own, also)
-        if not self._here or has_shards(asked, judge):
+        if not self._executor.here or has_shards(asked, judge):
 
             def told(samples: int) -> None:
                 progress(trial.settings.nfe * -(-samples // BATCH))

@@ -17,6 +17,7 @@ from ablate.experiment.artifacts import tags_of_confirmation, tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
 from ablate.experiment.cell_elsewhere import Steps
 from ablate.experiment.claims import Claim, item
+from ablate.experiment.executors.executor import Executor
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import card_of
 from ablate.experiment.prepare import Setup
@@ -44,15 +45,14 @@ class Runner:
         record: StudyRun,
         tags: Mapping[str, str],
         watcher: Watcher,
-        here: bool,
+        executor: Executor,
         shards: ShardFiles,
     ) -> None:
-        """here: whether small cells are drawn in this process; others are drawn by jobs. shards:
-        where those of large cells are kept until the cell is recorded."""
+        """shards: where those of large cells are kept until the cell is recorded."""
         self._setup, self._study = setup, setup.study
         self._watcher, self._tags = watcher, tags
         self._ledger, self._leases, self._record = ledger, leases, record
-        self._attempts = CellAttempts(setup, leases, record, watcher, here, shards)
+        self._attempts = CellAttempts(setup, leases, record, watcher, executor, shards)
         self._rivals = Rivals(setup, record)
 
     def features(self, number: int, seed: int) -> Tensor:

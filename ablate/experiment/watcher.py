@@ -26,6 +26,16 @@ class Watcher(Protocol):
         """This worker has finished a trial."""
 
 
+class Unwatched:
+    """Reports to nobody."""
+
+    def began(self, done: int, total: int, best: float | None) -> None: ...
+    def advanced(self, share: float) -> None: ...
+    def trained(self, steps: int) -> None: ...
+    def stands(self, done: int, best: float | None) -> None: ...
+    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
+
+
 class CellProgress:
     """Reports calls of the network as shares of a trial, and can take them back."""
 

@@ -25,7 +25,7 @@ from ablate.experiment.cost import count, disk_bytes
 from ablate.experiment.executors.executor import Executor, InProcess
 from ablate.experiment.flights import Flights
 from ablate.experiment.ladder import ladder_document
-from ablate.experiment.leases import LEAVING, Leases
+from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
 from ablate.experiment.origins import Origins
 from ablate.experiment.prepare import Setup
@@ -102,19 +102,6 @@ def _no_room(setup: Setup, workspace: Workspace) -> UserError:
     return UserError(f"study {setup.key}: {what}, then the same command continues")
 
 
-def close_left(setup: Setup, workspace: Workspace, state: str, reason: str) -> None:
-    """Close the study's runs if no worker is left. Workers that were killed, or stopped while they
-    started, leave runs RUNNING."""
-    leases = Leases(workspace.search_url, setup.key, patience=LEAVING)
-    try:
-        with leases.alone():
-            record = find_study(Tracker(workspace), setup.study.name, setup.key)
-            if record is not None and not record.is_whole() and not leases.others("worker/"):
-                record.close_all(state, reason)
-    finally:
-        leases.close()
-
-
 class Worker:
     """One process that works on a study."""
 
@@ -151,9 +138,8 @@ class Worker:
         with shielded(), self.leases.alone():
             self.record = open_record(self.tracker, self.setup, tags)
         beside = self.record.beside(tags)
-        here = self._executor.here
         held = self.ledger, self.leases, self.record
-        self.runner = Runner(self.setup, *held, beside, self.watcher, here, self._shards)
+        self.runner = Runner(self.setup, *held, beside, self.watcher, self._executor, self._shards)
         with self._closing():
             with self.leases.alone():
                 if not self.record.has_baselines():

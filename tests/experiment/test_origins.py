@@ -14,7 +14,6 @@ import torch
 from ablate.cli.progress import StudyBar
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
-from ablate.experiment import local_pool
 from ablate.experiment.earlier import begun_with_another
 from ablate.experiment.portable import portable
 from ablate.experiment.worker import run
@@ -114,11 +113,3 @@ def test_no_path_of_this_machine_goes_to_others(tiny_bundle: Path, tmp_path: Pat
     setup = setup_of(make_root(tmp_path, tiny_bundle))
     assert [path for path, _ in setup.files] == [tmp_path / "tiny.safetensors"]
     assert str(tmp_path).encode() not in pickle.dumps(portable(setup))
-
-
-def test_a_worker_with_another_bundle_than_its_parent_does_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(local_pool.KEY, "tiny/quick/0123")
-    with pytest.raises(UserError, match="study tiny/quick/0123: its bundle or its file changed"):
-        local_pool.obey("tiny/quick/4567")

@@ -49,6 +49,10 @@ class Executor(Protocol):
     def here(self) -> bool:
         """Whether jobs are done in this process, at once."""
 
+    @property
+    def local(self) -> bool:
+        """Whether jobs are done on this machine, where they can read and write its files."""
+
     def submit(self, job: Job) -> Future[Any]:
         """Do a job; the future has its result or its exception."""
 
@@ -59,7 +63,7 @@ class Executor(Protocol):
 class InProcess:
     """Does each job at once, in this process."""
 
-    slots, here = 1, True
+    slots, here, local = 1, True, True
 
     def __init__(self, shared: Any = None) -> None:
         self._shared = shared

@@ -37,7 +37,7 @@ class _Waiting(NamedTuple):
 class OnRay:
     """Does jobs on a cluster."""
 
-    here = False
+    here = local = False
 
     def __init__(self, shared: Shared | None, cluster: Cluster) -> None:
         self._ray, self._needs = find_ray(), cluster.needs
