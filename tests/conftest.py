@@ -15,7 +15,7 @@ from ablate.nets.config import Net
 from ablate.training.pack import make_bundle
 from tests.support.studies import TRIALS, Quiet, make_root, setup_of
 
-LONGEST = ("test_local_pool.py", "test_faults.py", "test_resume.py", "test_mutated_files.py")
+LONGEST = ("test_many_workers.py", "test_faults.py", "test_resume.py", "test_mutated_files.py")
 """Minutes each: files to begin with, lest one process is left with them at the end."""
 
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ablate.cli.app import DeviceOption, app, safetensors
-from ablate.cli.options import JsonOption
+from ablate.cli.options import (
+    CpusOption,
+    GpusOption,
+    JsonOption,
+    ProcessesOption,
+    RayOption,
+    work_place,
+)
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.experiment.executors.place import Place
+    from ablate.experiment.showcase import Showcase
+    from ablate.generate.settings import Settings
 
 bundle_app = typer.Typer(
     help="Bundles: trained models with everything a study needs.",
@@ -133,14 +145,17 @@ def bundle_sample(
     levels: Annotated[int, typer.Option(min=3)] = 10,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: JsonOption = False,
+    workers: ProcessesOption = 1,
+    ray: RayOption = "",
+    cpus_per_cell: CpusOption = None,
+    gpus_per_cell: GpusOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Draw images with a few-step solver: a picture, FID and KID beside the baselines."""
+    """Draw images with a few-step solver: a picture, FID and KID beside the baselines.
+
+    Many samples are drawn in shards, by --workers or on Ray; continues after a kill.
+    """
     from ablate.cli.console import print_json, print_showcase, say
-    from ablate.cli.progress import counting_bar
-    from ablate.core.device import resolve
-    from ablate.experiment.showcase import showcase
-    from ablate.generate.draw import BATCH
     from ablate.generate.presets import few_step_settings
     from ablate.models.bundle import find, read_card
 
@@ -148,17 +163,37 @@ def bundle_sample(
     card = read_card(find(name, workspace))
     settings = few_step_settings(levels, (card.s_min, card.s_max), sigma)
     picture = workspace.reports / "bundles" / f"{Path(name).stem}.png"
-    calls = settings.nfe * -(-samples // BATCH)
-    bars = redirect_stdout(sys.stderr if as_json else sys.stdout)  # bars are not JSON
-    with bars, counting_bar(f"sample {name}", calls, "calls") as tick:
-        step = iter(range(1, calls + 1))
-        where = resolve(device)
-        shown = showcase(
-            workspace, name, settings, samples, seed, picture, where, lambda: tick(next(step))
-        )
+    bars = redirect_stdout(sys.stderr if as_json else sys.stdout)  # they are not JSON
+    with work_place(workers, ray, cpus_per_cell, gpus_per_cell, device) as place, bars:
+        shown = _show(workspace, name, settings, samples, seed, picture, place)
     if as_json:
         print_json({**shown._asdict(), "picture": str(picture)})
         return
     print_showcase(shown.metrics, shown.baselines, shown.protocol)
     say(f"told of each sample: {settings.told(card.recipe.net.classes)}")
     print(picture)
+
+
+def _show(
+    workspace: Workspace,
+    name: str,
+    settings: Settings,
+    samples: int,
+    seed: int,
+    picture: Path,
+    place: Place,
+) -> Showcase:
+    """Draw samples: a few at once, many in shards."""
+    from ablate.cli.progress import counting_bar, image_bar
+    from ablate.experiment.shards import SHARD
+    from ablate.experiment.showcase import showcase, showcase_in_shards
+    from ablate.generate.draw import BATCH
+
+    what, title = (workspace, name, settings, samples, seed, picture), f"sample {name}"
+    if samples > SHARD or not place.here:
+        with image_bar(title, samples) as advance:
+            return showcase_in_shards(*what, place, advance)
+    calls = settings.nfe * -(-samples // BATCH)
+    with counting_bar(title, calls, "calls") as tick:
+        step = iter(range(1, calls + 1))
+        return showcase(*what, place.device, lambda: tick(next(step)))

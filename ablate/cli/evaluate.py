@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,11 +17,10 @@ from ablate.cli.options import (
     ProcessesOption,
     RayOption,
     ResizeOption,
-    ray_cluster,
+    work_place,
 )
-from ablate.cli.samples_to_measure import Wanted, Work, to_draw
+from ablate.cli.samples_to_measure import Wanted, Work, work_of
 from ablate.core.errors import UserError, first_line
-from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 from ablate.metrics.registry import METRICS, measured_in_studies, together
 
@@ -104,23 +102,13 @@ def evaluate(
 
     A bundle's samples are drawn in shards, by --workers or on Ray; continues after a kill.
     """
-    from ablate.core.device import resolve
     from ablate.experiment.evaluate import find_features
-    from ablate.experiment.executors.place import Place
-    from ablate.models.bundle import available_bundles
 
     workspace, which = context.obj, together(metric or measured_in_studies())
     network = find_features(extractor, resize, workspace)
-    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
-        place = Place(cluster.device if cluster else resolve(device), workers, cluster)
-        if source in available_bundles(workspace):
-            wanted = Wanted(source, against, samples or 1000, seed, knobs or [], versus or [])
-            work = to_draw(workspace, wanted, network, place)
-        else:
-            _require_source(source, available_bundles(workspace))
-            if not place.here:
-                raise UserError(f"--{'ray' if cluster else 'workers'}: {source} is not a bundle")
-            work = _to_read(source, against, samples, [*(knobs or []), *(versus or [])])
+    wanted = Wanted(source, against, samples, seed, knobs or [], versus or [])
+    with work_place(workers, ray, cpus_per_cell, gpus_per_cell, device) as place:
+        work = work_of(workspace, wanted, network, place)
         with redirect_stdout(sys.stderr if as_json else sys.stdout):  # bars are not JSON
             found = _measure(source, work, network, which, neighbours, workspace)
     _print(found, as_json)
@@ -128,14 +116,6 @@ def evaluate(
         _log(found, workspace, place.device)
     for files in work.files:
         files.remove()
-
-
-def _require_source(source: str, bundles: Iterable[str]) -> None:
-    """Raise an error if the source is no file but nearly the name of a bundle."""
-    if not Path(source).exists() and (close := nearest(source, bundles)):
-        raise UserError(
-            f"{source}: no such folder or file, nor a bundle; did you mean {close[0]!r}?"
-        )
 
 
 def _measure(
@@ -186,18 +166,3 @@ def _log(found: list[Evaluation], workspace: Workspace, device: str) -> None:
         except Exception as error:  # any error of a database or a disk
             reason = f"{first_line(error)}; --no-log skips the recording"
             raise UserError(f"measured, but not recorded in MLflow: {reason}") from None
-
-
-def _to_read(source: str, against: str | None, count: int | None, knobs: list[str]) -> Work:
-    from ablate.experiment.evaluate import image_set
-
-    if knobs:
-        raise UserError(f"{knobs[0]}: {source} is not a bundle, there is nothing to set")
-    if against is None:
-        raise UserError("--against: say what to measure against, for example cifar10/test")
-    mine, target = image_set(source), image_set(against)
-    if count is not None and count > len(mine.pixels):
-        raise UserError(f"--samples {count}: {mine.name} has {len(mine.pixels)} images")
-    if count is not None and count < len(mine.pixels):
-        mine = mine._replace(pixels=mine.pixels[:count], dataset=None)
-    return Work(target, tuple(mine.pixels.shape[1:]), len(mine.pixels), [lambda: mine], [{}], [])

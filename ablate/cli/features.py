@@ -15,7 +15,7 @@ from ablate.cli.options import (
     ProcessesOption,
     RayOption,
     ResizeOption,
-    ray_cluster,
+    work_place,
 )
 from ablate.core.errors import UserError
 
@@ -47,7 +47,6 @@ def compute(
     from ablate.core.device import resolve
     from ablate.data.tensor_cache import cache_folder
     from ablate.experiment.evaluate import features_of, find_features, image_set
-    from ablate.experiment.executors.place import Place
     from ablate.experiment.split_features import SharedExtractor, fill_cache
     from ablate.metrics.feature_cache import address_of, export_features
 
@@ -57,8 +56,7 @@ def compute(
     if images.dataset is None:
         raise UserError(f"{split}: not a split of a dataset, as cifar10/test is")
     title, total = f"features of {images.name}", len(images.pixels)
-    with ray_cluster(ray, cpus_per_cell, gpus_per_cell, "auto") as cluster:
-        place = Place(cluster.device if cluster else "cpu", workers, cluster)
+    with work_place(workers, ray, cpus_per_cell, gpus_per_cell, "auto" if ray else "cpu") as place:
         if not place.here:
             what, shared = (images.dataset, images.split, network), SharedExtractor(network)
             with place.executor(shared) as executor, image_bar(title, total) as advance:

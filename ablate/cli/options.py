@@ -16,6 +16,7 @@ from ablate.core.unknown_names import nearest
 from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
+    from ablate.experiment.executors.place import Place
     from ablate.experiment.executors.ray_cluster import Cluster
     from ablate.results import StudyResults
     from ablate.study.definition import Study
@@ -88,6 +89,18 @@ def ray_cluster(
         yield cluster
     finally:
         cluster.close()
+
+
+@contextmanager
+def work_place(
+    workers: int, ray: str, cpus: float | None, gpus: float | None, device: str
+) -> Iterator[Place]:
+    """Where a command's jobs are done, as its flags say, for the block."""
+    from ablate.core.device import resolve
+    from ablate.experiment.executors.place import Place
+
+    with ray_cluster(ray, cpus, gpus, device) as cluster:
+        yield Place(cluster.device if cluster else resolve(device), workers, cluster)
 
 
 def tracked(workspace: Workspace, tracking: str) -> Workspace:

@@ -96,20 +96,6 @@ class StudyBar:
         return f"{self._done}/{self._total} trials"
 
 
-class Silent:
-    """A study's progress that is not shown."""
-
-    def began(self, done: int, total: int, best: float | None) -> None: ...
-
-    def advanced(self, share: float) -> None: ...
-
-    def trained(self, steps: int) -> None: ...
-
-    def stands(self, done: int, best: float | None) -> None: ...
-
-    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
-
-
 class Tick(Protocol):
     def __call__(
         self, step: int, loss: float | None = None, total: int | None = None, pace: str = ""

@@ -27,7 +27,7 @@ from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ablate.experiment.executors.ray_cluster import Cluster
+    from ablate.experiment.executors.place import Place
     from ablate.experiment.prepare import Setup
     from ablate.experiment.worker import Outcome
     from ablate.study.definition import Study
@@ -47,7 +47,7 @@ PlanOption = Annotated[
     bool, typer.Option("--plan", help="Print what it will cost on this device; run nothing.")
 ]
 WorkersOption = Annotated[
-    int, typer.Option(min=1, help="Processes on this machine that share the study.")
+    int, typer.Option(min=1, help="Processes on this machine that draw the cells.")
 ]
 
 
@@ -68,7 +68,6 @@ def study(
     storage: StorageOption = "",
     tracking_uri: TrackingOption = "",
     device: DeviceOption = "auto",
-    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
 ) -> None:
     """Run a study, or continue it to its total number of trials.
 
@@ -76,16 +75,13 @@ def study(
     the same command with the same --storage and --tracking-uri.
     """
     from ablate.core.device import resolve
+    from ablate.experiment.executors.place import Place
 
-    if as_json and not plan:
-        raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
-    if ray and (plan or workers > 1):
-        raise UserError(f"--ray: not with {'--plan' if plan else '--workers'}")
+    _require_that_fit(plan, as_json, ray, workers)
     workspace = shared(context.obj, storage, tracking_uri)
-    given = {"minutes": minutes, "evaluations": evaluations}
-    limits = {name: value for name, value in given.items() if value is not None}
+    limits = _given(minutes=minutes, evaluations=evaluations)
     with ray_cluster(ray, cpus_per_cell, gpus_per_cell, device) as cluster:
-        here = resolve("cpu" if cluster else device)
+        here = resolve("cpu" if cluster else device)  # what is not a cell's work is done here
         where = cluster.device if cluster else here
         spec = read_study(workspace, name, budget, where, trials).model_copy(update=limits)
         if plan and _planned_without_bundle(spec, workspace, as_json):
@@ -95,15 +91,22 @@ def study(
         setup = setup._replace(device=where)
         if plan:
             _plan(setup, as_json)
-        elif worker:
-            _work(setup, workspace)
-        elif workers == 1:
-            _summarise(workspace, setup.study, _watch_one(setup, workspace, cluster))
         else:
-            again = [name, "--budget", spec.budget, "--trials", str(setup.study.trials)]
-            again += [f"--{limit}={value}" for limit, value in limits.items()]
-            outcome = _watch_many(setup, workspace, again, workers, device)
-            _summarise(workspace, setup.study, outcome)
+            place = Place(where, workers, cluster)
+            _summarise(workspace, setup.study, _watch(setup, workspace, place))
+
+
+def _require_that_fit(plan: bool, as_json: bool, ray: str, workers: int) -> None:
+    """Raise an error for flags that do not go together."""
+    if as_json and not plan:
+        raise UserError("--json: prints a plan; give --plan, too, or see ablate results --json")
+    if ray and (plan or workers > 1):
+        raise UserError(f"--ray: not with {'--plan' if plan else '--workers'}")
+
+
+def _given(**limits: float | None) -> dict[str, float]:
+    """The limits that are given, by their names in a study."""
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _prepared(
@@ -113,7 +116,9 @@ def _prepared(
     from ablate.cli.console import print_study, print_warning, say
     from ablate.cli.progress import image_bar
     from ablate.experiment.coarse_grids import coarse_grids
+    from ablate.experiment.earlier import begun_with_another
     from ablate.experiment.prepare import prepare
+    from ablate.experiment.worker import in_one_line
 
     try:
         setup = prepare(spec, workspace, device, image_bar, compute=not plan)
@@ -127,6 +132,11 @@ def _prepared(
         )
     if (warning := coarse_grids(setup.study)) is not None:
         print_warning(warning)
+    if not plan:
+        with in_one_line(setup, workspace):
+            warning = begun_with_another(setup, workspace)
+        if warning is not None:
+            print_warning(warning)
     return setup
 
 
@@ -154,77 +164,17 @@ def _planned_without_bundle(spec: Study, workspace: Workspace, as_json: bool) ->
     return False
 
 
-def _work(setup: Setup, workspace: Workspace) -> None:
-    """As one of several workers: without a bar, until the process that started it stops it."""
-    from ablate.cli.progress import Silent
-    from ablate.experiment import local_pool, worker
-
-    local_pool.obey()
-    if worker.run(setup, workspace, Silent()).failures:
-        raise typer.Exit(local_pool.TRIALS_FAILED)
-
-
-def _watch_one(setup: Setup, workspace: Workspace, cluster: Cluster | None) -> Outcome:
-    """With one process that proposes and records, which draws here or on a cluster."""
+def _watch(setup: Setup, workspace: Workspace, place: Place) -> Outcome:
+    """With this process, which proposes and records; cells are drawn where the flags say."""
     from ablate.cli.progress import StudyBar
+    from ablate.experiment.portable import portable
     from ablate.experiment.worker import run
 
     with StudyBar(setup.study.name, setup.study.objectives) as bar:
-        if cluster is None:
+        if place.here:
             return run(setup, workspace, bar)
-        from ablate.experiment.executors.on_ray import OnRay
-        from ablate.experiment.portable import portable
-
-        executor = OnRay(portable(setup), cluster)
-        try:
+        with place.executor(portable(setup)) as executor:
             return run(setup, workspace, bar, executor)
-        finally:
-            executor.close()
-
-
-def _watch_many(
-    setup: Setup, workspace: Workspace, again: list[str], count: int, device: str
-) -> Outcome:
-    from ablate.cli.progress import StudyBar
-    from ablate.core.device import spread
-    from ablate.core.errors import PassingError
-    from ablate.core.signals import shielded
-    from ablate.experiment import local_pool
-    from ablate.experiment.confirmation import is_done, planned
-    from ablate.experiment.worker import Outcome, close_left, in_one_line, open_search
-    from ablate.search import Ledger, best, finished, searched
-
-    with in_one_line(setup, workspace):
-        open_search(workspace)
-        ledger = Ledger(workspace.search_url, setup.key, setup.study)
-        before = ledger.entries()
-        already = finished(before)
-        try:
-            with StudyBar(setup.study.name, setup.study.objectives) as bar:
-                total = setup.study.trials + planned(setup.study)
-                bar.began(already, total, best(setup.study, before))
-
-                def look() -> None:
-                    entries = ledger.entries()
-                    bar.stands(finished(entries), best(setup.study, entries))
-
-                killed = local_pool.run(workspace, again, spread(device, count), look)
-        except KeyboardInterrupt:
-            with shielded():
-                close_left(setup, workspace, "interrupted", "Ctrl-C")
-            raise
-        entries = ledger.entries()
-        done = finished(entries)
-        if is_done(setup.study, entries):
-            for each in killed:
-                typer.echo(each, err=True)
-            return Outcome(already, done - already, [])
-        left = f"{finished(searched(entries))} of {setup.study.trials} trials are finished"
-        if killed:
-            with shielded():
-                close_left(setup, workspace, "failed", "; ".join(killed))
-            raise PassingError(f"{'; '.join(killed)}: {left}; the same command continues")
-        return Outcome(already, done - already, [], left)
 
 
 def _summarise(workspace: Workspace, spec: Study, outcome: Outcome) -> None:

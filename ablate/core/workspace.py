@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from ablate.core.errors import UserError
 from ablate.core.unknown_names import unknown
+
+MEANT = frozenset("%?#{}")
+"""Characters of a path that mean something else in the URL of a database."""
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -15,6 +19,16 @@ def shipped_studies() -> Path:
     """The folder of shipped study files: in the package if installed, beside it in a checkout."""
     inside = PACKAGE / "studies"
     return inside if inside.is_dir() else PACKAGE.parent / "studies"
+
+
+def sqlite_url(file: Path) -> str:
+    """The URL of a database file, as SQLAlchemy reads it.
+
+    A path with characters that mean something in a URL, or in a pattern that Optuna fills, is
+    quoted whole, slashes too: MLflow takes what stands there for a path and makes its folders.
+    """
+    path = str(file)
+    return f"sqlite:///{quote(path, safe='') if MEANT & {*path} else path}"
 
 
 class Workspace(NamedTuple):
@@ -39,7 +53,7 @@ class Workspace(NamedTuple):
 
     @property
     def tracking_uri(self) -> str:
-        return self.tracking or f"sqlite:///{self.record}"
+        return self.tracking or sqlite_url(self.record)
 
     @property
     def record(self) -> Path:
@@ -52,7 +66,7 @@ class Workspace(NamedTuple):
 
     @property
     def search_url(self) -> str:
-        return self.storage or f"sqlite:///{self.search}"
+        return self.storage or sqlite_url(self.search)
 
     @property
     def search(self) -> Path:

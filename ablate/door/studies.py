@@ -98,10 +98,11 @@ def run_study(
     >>> import ablate
     >>> study = ablate.run_study("digits-adls", budget="smoke")  # doctest: +SKIP
     """
-    from ablate.cli.progress import Silent, StudyBar, image_bar
+    from ablate.cli.progress import StudyBar, image_bar
     from ablate.core.device import resolve
     from ablate.experiment.prepare import prepare
     from ablate.experiment.real_features import no_bar
+    from ablate.experiment.watcher import Unwatched
     from ablate.experiment.worker import run
     from ablate.study.find import find, read
 
@@ -112,7 +113,7 @@ def run_study(
         with StudyBar(setup.study.name, setup.study.objectives) as bar:
             run(setup, workspace, bar)
     else:
-        run(setup, workspace, Silent())
+        run(setup, workspace, Unwatched())
     return load_results(setup.study.name, budget, root=root)
 
 

@@ -37,11 +37,14 @@ from ablate.tracking.inputs import Inputs
 from ablate.tracking.studies import open_study
 from ablate.tracking.study_note import NOTE
 from ablate.tracking.study_run import StudyRun
-from ablate.tracking.vocabulary import COARSENESS, CONFIRMS, WARNING
+from ablate.tracking.vocabulary import BUDGET, COARSENESS, CONFIRMS, WARNING
 from ablate.tracking.writer import Tracker
 
 FIRST_SAMPLES, SHOWN = "first-samples.png", 8
 """The first picture of a trial's run, and how many samples it has."""
+
+BUNDLE = "ablate.bundle"
+"""Tag with the name and hash of the bundle."""
 
 SIDE = 64
 """Pixels that an image has at least in that picture."""
@@ -50,7 +53,7 @@ SIDE = 64
 def open_record(tracker: Tracker, setup: Setup, tags: Mapping[str, str]) -> StudyRun:
     """Open the study's run, with its documents."""
     study, protocol = setup.study, setup.reference.protocol
-    tags = {**tags, "ablate.budget": study.budget, NOTE: study.question}
+    tags = {**tags, BUDGET: study.budget, NOTE: study.question}
     if (warning := coarse_grids(study)) is not None:
         tags |= {WARNING: warning}
     how = {**protocol._asdict(), "hash": protocol.hash}
@@ -105,7 +108,7 @@ def tags_of(setup: Setup) -> dict[str, str]:
     """Tags of every run of a study: where its numbers come from and how they were measured."""
     about = {
         "ablate.hash": setup.identity,
-        "ablate.bundle": f"{setup.bundle.card.name} {setup.bundle.hash}",
+        BUNDLE: f"{setup.bundle.card.name} {setup.bundle.hash}",
     }
     return provenance(setup.device) | about | _protocol_tags(setup.reference.protocol)
 

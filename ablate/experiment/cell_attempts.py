@@ -8,11 +8,19 @@ from typing import NamedTuple
 from ablate.core.signals import shielded
 from ablate.experiment.artifacts import record_files
 from ablate.experiment.cell import CellResult, Judge, run_cell
-from ablate.experiment.cell_elsewhere import Asked, Steps, cell_elsewhere, with_also
-from ablate.experiment.executors.executor import JobError, KilledError, UnfitError
+from ablate.experiment.cell_elsewhere import (
+    Asked,
+    Steps,
+    cell_elsewhere,
+    has_shards,
+    with_also,
+)
+from ablate.experiment.executors.executor import Executor, JobError, KilledError, UnfitError
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import Networks
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shard_files import ShardFiles
+from ablate.experiment.train_job import TrainJob
 from ablate.experiment.watcher import CellProgress, Watcher
 from ablate.generate.draw import BATCH
 from ablate.generate.settings import Settings
@@ -61,11 +69,17 @@ class CellAttempts:
     """Runs cells and records them, for one worker."""
 
     def __init__(
-        self, setup: Setup, leases: Leases, record: StudyRun, watcher: Watcher, here: bool
+        self,
+        setup: Setup,
+        leases: Leases,
+        record: StudyRun,
+        watcher: Watcher,
+        executor: Executor,
+        shards: ShardFiles,
     ) -> None:
-        """here: whether cells are drawn in this process; otherwise by jobs."""
+        """executor: if it does jobs in this process, small cells are drawn without it."""
         self._setup, self._leases, self._record = setup, leases, record
-        self._watcher, self._here = watcher, here
+        self._watcher, self._executor, self._shards = watcher, executor, shards
         self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
         self.open: dict[str, int] = {}  # runs to close if this worker is stopped -> their trial
 
@@ -79,6 +93,7 @@ class CellAttempts:
             run_id, opened = opened or self._open(trial, seed), None
             progress = CellProgress(self._watcher, share / calls)
             try:
+                yield from self._trained(trial, seed)
                 setup = self._with_network(trial, run_id, seed)
                 result = yield from self._drawn(setup, trial, seed, progress, judge)
             except UnfitError:  # no other cell would fare better
@@ -95,7 +110,17 @@ class CellAttempts:
             progress.fill(share)
             self._record_files(trial, run_id, seed, result)
             return DrawnCell(run_id, seed, result)
+        self._shards.drop(trial.settings, seed, trial.samples)
         raise CellError(reason)
+
+    def _trained(self, trial: OpenTrial, seed: int) -> Steps[None]:
+        """Have the cell's network trained by another process of this machine, if there is one;
+        otherwise it is trained here, when it is read."""
+        training = self._setup.training
+        if training is None or self._executor.here or not self._executor.local:
+            return
+        if not self._networks.is_there(trial.settings, seed):
+            yield [TrainJob(training.workspace, trial.settings, seed)]
 
     def _with_network(self, trial: OpenTrial, run_id: str, seed: int) -> Setup:
         """What the cell is drawn with: its network may have to be trained first."""
@@ -116,10 +141,14 @@ class CellAttempts:
     ) -> Steps[CellResult]:
         """A cell; what confirms a configuration is measured by further extractors, too."""
         also = CONFIRMS in trial.tags
-        if not self._here:
-            own = None if setup.bundle is self._setup.bundle else setup.bundle
-            asked = Asked(trial.settings, seed, trial.samples, own, also)
-            return (yield from cell_elsewhere(self._setup, asked, judge))
+        own = None if setup.bundle is self._setup.bundle else setup.bundle
+        asked = Asked(trial.settings, seed, trial.samples, own, also)
+        if not self._executor.here or has_shards(asked, judge):
+
+            def told(samples: int) -> None:
+                progress(trial.settings.nfe * -(-samples // BATCH))
+
+            return (yield from cell_elsewhere(self._setup, asked, judge, self._shards, told))
         result = run_cell(setup, trial.settings, seed, progress, judge, trial.samples)
         return with_also(setup, result) if also else result
 
@@ -137,6 +166,7 @@ class CellAttempts:
                 cell.run_id, result.state, result.reason, result.metrics, params, drawn
             )
             del self.open[cell.run_id]
+        self._shards.drop(trial.settings, cell.seed, trial.samples)
 
     def _open(self, trial: OpenTrial, seed: int) -> str:
         with shielded():

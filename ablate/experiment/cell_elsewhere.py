@@ -5,8 +5,9 @@ The one that asks keeps the judge, so that a rung is nothing but a boundary betw
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -19,19 +20,37 @@ from ablate.experiment.cell import (
     CellResult,
     Judge,
     Stand,
-    measured,
     result_of,
 )
 from ablate.experiment.executors.executor import Job
 from ablate.experiment.prepare import Setup
-from ablate.experiment.shards import SHARD, Shard, compact, joined, shard_jobs, too_many_flips
+from ablate.experiment.shard_files import ShardFiles
+from ablate.experiment.shards import (
+    SHARD,
+    Gathered,
+    Shard,
+    ShardJob,
+    compact,
+    result_of_shards,
+    shard_jobs,
+)
 from ablate.generate.draw import drawing_of
 from ablate.generate.settings import Settings
 from ablate.models.bundle import Bundle
 from ablate.results import ERROR
 
 T = TypeVar("T")
-Steps = Generator[Sequence[Job] | None, Any, T]
+
+
+class Kept(NamedTuple):
+    """A job whose result is taken as soon as it is there, when others may still be in flight. In
+    the place of the result, the work that asked gets None."""
+
+    job: Job
+    take: Callable[[Any], None]
+
+
+Steps = Generator[Sequence[Job | Kept] | None, Any, T]
 """Work that needs jobs done: it yields jobs and is sent their results, or thrown an exception. It
 yields None to go on when all work that began earlier has ended."""
 
@@ -97,10 +116,23 @@ def light(result: CellResult, setup: Setup) -> CellResult:
     return result._replace(drawing=kept, neighbours={}, panel=panel)
 
 
-def cell_elsewhere(setup: Setup, asked: Asked, judge: Judge | None) -> Steps[CellResult]:
-    """The result of a cell, as `run_cell` has it, drawn by jobs."""
-    if judge is None and asked.most > SHARD and asked.bundle is None:
-        return (yield from _in_shards(setup, asked))
+def has_shards(asked: Asked, judge: Judge | None) -> bool:
+    """Whether a cell is drawn in shards: it has many samples, and nobody looks at the first. A
+    network that was trained for it would go with each."""
+    return judge is None and asked.most > SHARD and asked.bundle is None
+
+
+def cell_elsewhere(
+    setup: Setup,
+    asked: Asked,
+    judge: Judge | None,
+    files: ShardFiles,
+    told: Callable[[int], None] = lambda samples: None,
+) -> Steps[CellResult]:
+    """The result of a cell, as `run_cell` has it, drawn by jobs. told: called with the number of
+    samples of each finished shard, if it has any."""
+    if has_shards(asked, judge):
+        return (yield from _in_shards(setup, asked, files, told))
     rungs: dict[int, dict[str, float]] = {}
     begun: Begun | None = None
     for samples in setup.study.rungs if judge else ():
@@ -119,14 +151,32 @@ def cell_elsewhere(setup: Setup, asked: Asked, judge: Judge | None) -> Steps[Cel
     return result._replace(rungs=rungs)
 
 
-def _in_shards(setup: Setup, asked: Asked) -> Steps[CellResult]:
-    """A cell of many samples: its shards are jobs of their own, and it is measured here."""
+def _in_shards(
+    setup: Setup, asked: Asked, files: ShardFiles, told: Callable[[int], None]
+) -> Steps[CellResult]:
+    """A cell of many samples: its shards are jobs of their own, and it is measured here. Those that
+    are finished come from files."""
     jobs = shard_jobs(asked.settings, asked.seed, asked.most, setup.score_model.shape)
-    shards: list[Shard] = yield jobs
-    while (again := too_many_flips(jobs, shards)) is not None:
-        place, jobs[place] = again
-        (shards[place],) = yield [jobs[place]]
-    drawn, features, seconds = joined(shards)
-    stand = measured(setup, drawing_of(drawn, asked.most), features, seconds)
-    result = result_of(stand, {})
+    gathered, todo = Gathered(jobs), dict(enumerate(jobs))
+
+    def add(place: int, shard: Shard) -> None:
+        gathered.add(place, shard)
+        told(len(shard.features))
+
+    def take(place: int, job: ShardJob, shard: Shard) -> None:
+        files.write(job, shard)
+        add(place, shard)
+
+    while todo:
+        missing = []
+        for place, job in todo.items():
+            if (found := files.read(job)) is not None:
+                add(place, found)
+            else:
+                missing.append(Kept(job, partial(take, place, job)))
+        if missing:
+            yield missing
+        again = gathered.again()
+        todo = {} if again is None else dict([again])
+    result = result_of_shards(setup, gathered.joined())
     return with_also(setup, result) if asked.also else result

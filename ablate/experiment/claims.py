@@ -11,6 +11,7 @@ from ablate.core.signals import shielded
 from ablate.experiment.confirmation import unconfirmed
 from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
+from ablate.experiment.origins import Origins
 from ablate.experiment.watcher import Watcher
 from ablate.search import Entry, Ledger, best, finished, searched
 from ablate.study.definition import Study
@@ -39,10 +40,17 @@ class Claims:
     """Claims trials of a study for one worker."""
 
     def __init__(
-        self, study: Study, ledger: Ledger, leases: Leases, limits: Limits, watcher: Watcher
+        self,
+        study: Study,
+        ledger: Ledger,
+        leases: Leases,
+        limits: Limits,
+        watcher: Watcher,
+        origins: Origins,
     ) -> None:
+        """origins: files that a trial may begin with only if they have not changed."""
         self._study, self._ledger, self._leases = study, ledger, leases
-        self._limits, self._watcher = limits, watcher
+        self._limits, self._watcher, self._origins = limits, watcher, origins
         self._entries: list[Entry] = []  # as they were at the last look
         self._reported, self._pause = -math.inf, POLL[0]
 
@@ -78,13 +86,18 @@ class Claims:
         running = [entry for entry in entries if entry.running and entry.number not in mine]
         held = self._leases.others("trial/") if running else set()
         for entry in running:
-            if item(entry) not in held and self._leases.take(item(entry)):
+            if item(entry) in held:
+                continue
+            self._origins.require()
+            if self._leases.take(item(entry)):
                 if self._ledger.is_running(entry.number):
                     return Claim(entry, True, entries)
                 self._leases.release(item(entry))  # finished since the entries were read
         if self._limits.reached(entries):
             return None
         left = unconfirmed(self._study, entries)
+        if left or len(searched(entries)) < self._study.trials:
+            self._origins.require()
         if len(searched(entries)) < self._study.trials:
             proposed = self._ledger.propose_next(entries)
         elif left:

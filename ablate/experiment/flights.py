@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
-from ablate.experiment.cell_elsewhere import Steps
+from ablate.experiment.cell_elsewhere import Kept, Steps
 from ablate.experiment.claims import Claim, Claims
 from ablate.experiment.executors.executor import Executor, Job
 from ablate.experiment.trial import Runner
@@ -33,13 +33,15 @@ class Flight:
     def __init__(self, claim: Claim, steps: Steps[str | None], executor: Executor) -> None:
         self.claim, self._steps, self._executor = claim, steps, executor
         self.futures: list[Future[Any]] = []  # of its jobs; none while it waits for its turn
+        self._kept: dict[int, Kept] = {}  # jobs whose results are still to be taken, by place
         self.ended = False
         self.reason: str | None = None  # why the trial failed, if it did
         self._go(lambda: next(self._steps))
 
     def proceed(self) -> None:
         """Go on with the results of its jobs, or because it is its turn."""
-        futures, self.futures = self.futures, []
+        self.take()
+        futures, self.futures, self._kept = self.futures, [], {}
         errors = [error for future in futures if (error := _error(future)) is not None]
         if errors:
             for future in futures:
@@ -49,13 +51,31 @@ class Flight:
             results = [future.result() for future in futures] or None
             self._go(lambda: self._steps.send(results))
 
-    def _go(self, step: Callable[[], Sequence[Job] | None]) -> None:
+    def _go(self, step: Callable[[], Sequence[Job | Kept] | None]) -> None:
         try:
             jobs = step()
         except StopIteration as end:
             self.ended, self.reason = True, end.value
         else:
-            self.futures = [self._executor.submit(job) for job in jobs or ()]
+            for place, job in enumerate(jobs or ()):
+                self.futures.append(self._submitted(place, job))
+                self.take()  # in this process it is done already, and the next takes long
+
+    def _submitted(self, place: int, job: Job | Kept) -> Future[Any]:
+        if not isinstance(job, Kept):
+            return self._executor.submit(job)
+        self._kept[place] = job
+        return self._executor.submit(job.job)
+
+    def take(self) -> None:
+        """Take the results that are to be taken at once, and hold them no longer."""
+        for place, kept in list(self._kept.items()):
+            future = self.futures[place]
+            if future.done() and not future.cancelled() and future.exception() is None:
+                del self._kept[place]
+                kept.take(future.result())
+                self.futures[place] = Future()
+                self.futures[place].set_result(None)
 
     def ready(self) -> bool:
         """Whether its jobs are done, or one has failed."""
@@ -113,5 +133,6 @@ class Flights:
         if not any(flight.ready() for flight in self._flights):
             wait([future for future in jobs if not future.done()], PATIENCE, FIRST_COMPLETED)
         for flight in self._flights:
+            flight.take()
             if flight.ready():
                 flight.proceed()

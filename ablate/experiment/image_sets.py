@@ -21,7 +21,8 @@ from ablate.data.registry import DATASETS
 from ablate.data.tensor_cache import cache_folder
 from ablate.experiment.executors.place import Place
 from ablate.experiment.portable import portable
-from ablate.experiment.shards import ShardFiles, draw_shards, shard_jobs
+from ablate.experiment.shard_files import ShardFiles, draw_shards
+from ablate.experiment.shards import shard_jobs
 from ablate.experiment.showcase import setup_of_one
 from ablate.generate.draw import draw
 from ablate.generate.known_knobs import known_knobs

@@ -29,6 +29,7 @@ class Training(NamedTuple):
     recipe: Recipe  # before a configuration changes it
     dataset: datasets.Dataset
     store: Store
+    workspace: Workspace
 
     def variant(self, settings: Settings) -> Variant:
         """The training of a configuration, with the recipe's own seed."""
@@ -57,7 +58,8 @@ def training_of(study: Study, card: Card, workspace: Workspace, device: str) -> 
         raise UserError(f"bundle {card.name} is of other images than {recipe.dataset} here")
     if study.values("train.ema_length") and not recipe.snapshots:
         recipe = recipe.model_copy(update={"snapshots": SNAPSHOTS})
-    return Training(path.stem, recipe, dataset, Store(workspace, path.stem, dataset, device))
+    store = Store(workspace, path.stem, dataset, device)
+    return Training(path.stem, recipe, dataset, store, workspace)
 
 
 def card_of(training: Training | None, card: Card, settings: Settings) -> Card:
@@ -98,6 +100,13 @@ class Networks:
         self._study, self._bundle, self._training = study, bundle, training
         self._watcher = watcher
         self._loaded: dict[str, Network] = {}  # by file, the last used at the end
+
+    def is_there(self, settings: Settings, seed: int) -> bool:
+        """Whether the network of a configuration need not be trained first."""
+        if self._training is None:
+            return True
+        variant = self._training.variant(settings).with_seed(self._study.training_seed(seed))
+        return self._training.store.is_trained(variant)
 
     def of(self, settings: Settings, seed: int) -> Network:
         """The network of a configuration that is sampled with `seed`."""

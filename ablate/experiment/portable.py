@@ -43,9 +43,8 @@ def portable(setup: Setup) -> Portable:
         for name, each in setup.also.items()
     }
     reference = _without_folder(setup.reference)
-    return Portable(
-        setup._replace(reference=reference, also=also, guides=dict(setup.guides), training=None)
-    )
+    setup = setup._replace(reference=reference, also=also, guides=dict(setup.guides))
+    return Portable(setup._replace(training=None, files=()))
 
 
 def _without_folder(reference: Reference) -> Reference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -65,6 +66,7 @@ class Setup(NamedTuple):
     left_out: bool = False  # without initialisations whose images are not on this machine
     guides: Mapping[str, bundles.Bundle] = MappingProxyType({})  # networks that guide, by name
     training: Training | None = None  # of networks that the study trains; None: it has the bundle's
+    files: tuple[tuple[Path, str], ...] = ()  # of the bundle and the guides, with their hashes
 
     @property
     def score_model(self) -> ScoreModel:
@@ -161,6 +163,10 @@ def prepare(
         study != whole,
         guides,
         training,
+        (
+            (path, bundle.hash),
+            *((bundles.find(k, workspace), each.hash) for k, each in guides.items()),
+        ),
     )
 
 

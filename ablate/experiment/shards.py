@@ -1,32 +1,22 @@
 """Many samples of one configuration and seed, drawn in shards, each wherever there is room.
 
 Sample i depends on (seed, i) alone, and a shard is whole batches of drawing and of extraction, so
-that joined shards have the bits of one process. Finished shards are kept in files until the whole
-is there; a killed command continues from them.
+that joined shards have the bits of one process.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from ablate.core.files import whole_file
-from ablate.experiment.executors.executor import Executor
-from ablate.experiment.executors.parcel import versions
+from ablate.experiment.cell import CellResult, measured, result_of
 from ablate.experiment.prepare import Setup
-from ablate.generate.draw import Sampling, Stretch, most_flips
+from ablate.generate.draw import Sampling, Stretch, drawing_of, most_flips
 from ablate.generate.settings import Settings
 from ablate.metrics.extractors.extractor import extract
 
@@ -105,126 +95,54 @@ def too_many_flips(
     return None
 
 
-def joined(shards: Sequence[Shard]) -> Shard:
-    """All samples, up to the shard that diverged, if any."""
-    diverged = (place for place, shard in enumerate(shards) if shard.drawn.reason is not None)
-    parts = shards[: next(diverged, len(shards) - 1) + 1]
-    first, stretches = parts[0].drawn, [shard.drawn for shard in parts]
-    drawn = Stretch(
-        first.first,
-        torch.cat([each.pixels for each in stretches]),
-        torch.cat([each.clamped for each in stretches]),
-        torch.cat([each.flipped for each in stretches]),
-        None if first.labels is None else torch.cat([_labels(each) for each in stretches]),
-        first.strip,
-        first.nfe,
-        stretches[-1].reason,
-    )
-    features = torch.cat([shard.features for shard in parts])
-    return Shard(drawn, features, sum(shard.seconds for shard in parts))
+class Gathered:
+    """The samples of shards as they come, each in its place: they are in memory once."""
+
+    def __init__(self, jobs: Sequence[ShardJob]) -> None:
+        self._jobs, self._samples = list(jobs), jobs[-1].last - jobs[0].first
+        self._rest: dict[int, Shard] = {}  # by place, without pixels and features
+        self._large: tuple[Tensor, Tensor] | None = None  # pixels and features of all
+
+    def add(self, place: int, shard: Shard) -> None:
+        """Take the samples of a shard, which replace those that it had before."""
+        parts = shard.drawn.pixels, shard.features
+        if self._large is None:  # this memory is used only as it fills
+            pixels, features = (part.new_empty(self._samples, *part.shape[1:]) for part in parts)
+            self._large = pixels, features
+        first = self._jobs[place].first - self._jobs[0].first
+        for whole, part in zip(self._large, parts, strict=True):
+            whole[first : first + len(part)] = part
+        drawn = shard.drawn._replace(pixels=parts[0][:0].clone())
+        self._rest[place] = shard._replace(drawn=drawn, features=parts[1][:0].clone())
+
+    def again(self) -> tuple[int, ShardJob] | None:
+        """After all have come: the place of a shard that must be drawn again, and its new job."""
+        found = too_many_flips(self._jobs, [self._rest[each] for each in range(len(self._jobs))])
+        if found is not None:
+            self._jobs[found[0]] = found[1]
+        return found
+
+    def joined(self) -> Shard:
+        """All samples, up to the shard that diverged, if any."""
+        assert self._large is not None
+        shards = [self._rest[place] for place in range(len(self._jobs))]
+        diverged = (place for place, shard in enumerate(shards) if shard.drawn.reason is not None)
+        parts = shards[: next(diverged, len(shards) - 1) + 1]
+        stretches = [shard.drawn for shard in parts]
+        count = sum(len(each.clamped) for each in stretches)
+        pixels, features = (whole[:count] for whole in self._large)
+        labels = [each.labels for each in stretches if each.labels is not None]
+        drawn = stretches[0]._replace(
+            pixels=pixels,
+            clamped=torch.cat([each.clamped for each in stretches]),
+            flipped=torch.cat([each.flipped for each in stretches]),
+            labels=torch.cat(labels) if labels else None,
+            reason=stretches[-1].reason,
+        )
+        return Shard(drawn, features, sum(shard.seconds for shard in parts))
 
 
-def _labels(drawn: Stretch) -> Tensor:
-    assert drawn.labels is not None
-    return drawn.labels
-
-
-# --- with files, for a command ------------------------------------------------------------------
-
-
-class ShardFiles:
-    """Files of finished shards, by everything that they depend on."""
-
-    def __init__(self, folder: Path, setup: Setup, threads: int) -> None:
-        about = [1, setup.identity, setup.device, threads, *versions()]
-        self._about, self._folder = about, folder / "shards" / _hash(about)
-
-    def path(self, job: ShardJob) -> Path:
-        what = [job.settings.model_dump(mode="json"), *(getattr(job, name) for name in NUMBERS)]
-        return self._folder / f"{job.first:08d}-{_hash(what)}.safetensors"
-
-    def write(self, job: ShardJob, shard: Shard) -> None:
-        drawn = shard.drawn._asdict()
-        tensors = {name: part for name, part in drawn.items() if torch.is_tensor(part)}
-        rest = {name: drawn[name] for name in ("first", "nfe", "reason")}
-        about = json.dumps([rest, shard.seconds])
-        with whole_file(self.path(job)) as scratch:
-            save_file({**tensors, "features": shard.features}, scratch, {"ablate": about})
-
-    def read(self, job: ShardJob) -> Shard | None:
-        """A finished shard; None if it is missing or broken."""
-        try:
-            with safe_open(self.path(job), "pt") as file:
-                rest, seconds = json.loads(file.metadata()["ablate"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            features = tensors.pop("features")
-            absent = {"labels": None, "strip": None}
-            return Shard(Stretch(**{**absent, **rest, **tensors}), features, seconds)
-        except (OSError, KeyError, TypeError, ValueError, SafetensorError):
-            return None
-
-    def remove(self) -> None:
-        """Remove the files of this work, after its end."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-NUMBERS = ("seed", "first", "last", "most", "flips")
-
-
-def _hash(what: object) -> str:
-    return hashlib.sha256(json.dumps(what, default=str).encode()).hexdigest()[:16]
-
-
-def draw_shards(
-    jobs: list[ShardJob],
-    executor: Executor,
-    files: ShardFiles,
-    advance: Callable[[int], None] = lambda samples: None,
-) -> Shard:
-    """All samples of the jobs; finished shards come from files. advance: called with the number of
-    samples of each finished shard."""
-    shards: dict[int, Shard] = {}
-    todo = dict(enumerate(jobs))
-    while todo:
-        _do(todo, executor, files, shards, advance)
-        again = too_many_flips(jobs, [shards[place] for place in range(len(jobs))])
-        todo = {} if again is None else dict([again])
-        jobs = [todo.get(place, job) for place, job in enumerate(jobs)]
-    return joined([shards[place] for place in range(len(jobs))])
-
-
-def _do(
-    todo: dict[int, ShardJob],
-    executor: Executor,
-    files: ShardFiles,
-    shards: dict[int, Shard],
-    advance: Callable[[int], None],
-) -> None:
-    """Do jobs, some more at a time than there are slots: what is not begun is not in memory."""
-    running: dict[int, Future[Shard]] = {}
-    for place, job in todo.items():
-        if (found := files.read(job)) is not None:
-            shards[place] = found
-            advance(job.last - job.first)
-            continue
-        running[place] = executor.submit(job)
-        while len(running) > (0 if executor.here else 2 * executor.slots):
-            _take(todo, running, files, shards, advance)
-    while running:
-        _take(todo, running, files, shards, advance)
-
-
-def _take(
-    todo: dict[int, ShardJob],
-    running: dict[int, Future[Shard]],
-    files: ShardFiles,
-    shards: dict[int, Shard],
-    advance: Callable[[int], None],
-) -> None:
-    """Keep what is finished next."""
-    wait(running.values(), return_when=FIRST_COMPLETED)
-    for place in [place for place, future in running.items() if future.done()]:
-        job, shard = todo[place], running.pop(place).result()
-        files.write(job, shard)
-        shards[place] = shard
-        advance(job.last - job.first)
+def result_of_shards(setup: Setup, whole: Shard) -> CellResult:
+    """The result of a cell whose shards are joined, measured as one that was drawn at once."""
+    drawing = drawing_of(whole.drawn, len(whole.drawn.pixels))
+    return result_of(measured(setup, drawing, whole.features, whole.seconds), {})

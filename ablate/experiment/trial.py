@@ -17,11 +17,13 @@ from ablate.experiment.artifacts import tags_of_confirmation, tags_of_trial
 from ablate.experiment.cell_attempts import CellAttempts, OpenTrial, TakenOverError
 from ablate.experiment.cell_elsewhere import Steps
 from ablate.experiment.claims import Claim, item
+from ablate.experiment.executors.executor import Executor
 from ablate.experiment.leases import Leases
 from ablate.experiment.networks import card_of
 from ablate.experiment.prepare import Setup
 from ablate.experiment.replicates import replicate
 from ablate.experiment.rivals import Rivals
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.trial_cells import TrialCells
 from ablate.experiment.watcher import Watcher
 from ablate.generate.coarseness import coarseness
@@ -43,13 +45,14 @@ class Runner:
         record: StudyRun,
         tags: Mapping[str, str],
         watcher: Watcher,
-        here: bool = True,
+        executor: Executor,
+        shards: ShardFiles,
     ) -> None:
-        """here: whether cells are drawn in this process; otherwise by jobs."""
+        """shards: where those of large cells are kept until the cell is recorded."""
         self._setup, self._study = setup, setup.study
         self._watcher, self._tags = watcher, tags
         self._ledger, self._leases, self._record = ledger, leases, record
-        self._attempts = CellAttempts(setup, leases, record, watcher, here)
+        self._attempts = CellAttempts(setup, leases, record, watcher, executor, shards)
         self._rivals = Rivals(setup, record)
 
     def features(self, number: int, seed: int) -> Tensor:

@@ -26,6 +26,16 @@ class Watcher(Protocol):
         """This worker has finished a trial."""
 
 
+class Unwatched:
+    """Reports to nobody."""
+
+    def began(self, done: int, total: int, best: float | None) -> None: ...
+    def advanced(self, share: float) -> None: ...
+    def trained(self, steps: int) -> None: ...
+    def stands(self, done: int, best: float | None) -> None: ...
+    def finished(self, number: int, state: str, metrics: Mapping[str, float]) -> None: ...
+
+
 class CellProgress:
     """Reports calls of the network as shares of a trial, and can take them back."""
 
@@ -33,8 +43,8 @@ class CellProgress:
         """share: of the trial that one call is."""
         self._watcher, self._share, self._sum = watcher, share, 0.0
 
-    def __call__(self) -> None:
-        self._advance(self._share)
+    def __call__(self, calls: int = 1) -> None:
+        self._advance(calls * self._share)
 
     def fill(self, share: float) -> None:
         """Report what is missing up to `share`: calls that were not needed count as done."""

@@ -15,6 +15,7 @@ from ablate.core.errors import PassingError, UserError, first_line, hide_secrets
 from ablate.core.files import make_whole
 from ablate.core.signals import shielded
 from ablate.core.workspace import Workspace
+from ablate.data.tensor_cache import cache_folder
 from ablate.experiment.artifacts import open_record, tags_of
 from ablate.experiment.baselines import baselines
 from ablate.experiment.claims import Claims
@@ -24,9 +25,11 @@ from ablate.experiment.cost import count, disk_bytes
 from ablate.experiment.executors.executor import Executor, InProcess
 from ablate.experiment.flights import Flights
 from ablate.experiment.ladder import ladder_document
-from ablate.experiment.leases import LEAVING, Leases
+from ablate.experiment.leases import Leases
 from ablate.experiment.limits import Limits
+from ablate.experiment.origins import Origins
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.summary import best_entry, summary_document
 from ablate.experiment.trial import Runner
 from ablate.experiment.watcher import Watcher
@@ -99,26 +102,14 @@ def _no_room(setup: Setup, workspace: Workspace) -> UserError:
     return UserError(f"study {setup.key}: {what}, then the same command continues")
 
 
-def close_left(setup: Setup, workspace: Workspace, state: str, reason: str) -> None:
-    """Close the study's runs if no worker is left. Workers that were killed, or stopped while they
-    started, leave runs RUNNING."""
-    leases = Leases(workspace.search_url, setup.key, patience=LEAVING)
-    try:
-        with leases.alone():
-            record = find_study(Tracker(workspace), setup.study.name, setup.key)
-            if record is not None and not record.is_whole() and not leases.others("worker/"):
-                record.close_all(state, reason)
-    finally:
-        leases.close()
-
-
 class Worker:
     """One process that works on a study."""
 
     def __init__(
         self, setup: Setup, workspace: Workspace, watcher: Watcher, executor: Executor | None = None
     ) -> None:
-        self._executor = executor or InProcess()
+        self._executor = executor or InProcess(setup)
+        self._shards = ShardFiles(cache_folder(), setup, self._executor.threads)
         self.setup, self.study, self.watcher = setup, setup.study, watcher
         self.ledger = Ledger(workspace.search_url, setup.key, setup.study)
         self.leases = Leases(workspace.search_url, setup.key)
@@ -129,7 +120,8 @@ class Worker:
         self.leases.sweep()
         self.leases.take(self._presence)
         self.limits = Limits(self.study)
-        self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher)
+        origins = Origins(dict(setup.files))
+        self.claims = Claims(self.study, self.ledger, self.leases, self.limits, watcher, origins)
 
     def work(self) -> Outcome:
         """Claim and run trials until none is left, then write the study's summary."""
@@ -146,10 +138,8 @@ class Worker:
         with shielded(), self.leases.alone():
             self.record = open_record(self.tracker, self.setup, tags)
         beside = self.record.beside(tags)
-        here = self._executor.here
-        self.runner = Runner(
-            self.setup, self.ledger, self.leases, self.record, beside, self.watcher, here
-        )
+        held = self.ledger, self.leases, self.record
+        self.runner = Runner(self.setup, *held, beside, self.watcher, self._executor, self._shards)
         with self._closing():
             with self.leases.alone():
                 if not self.record.has_baselines():
@@ -158,7 +148,10 @@ class Worker:
             with shielded(), self.leases.alone():
                 self._finish()
         failures = [(number, reason) for number, reason in reasons.items() if reason]
-        return Outcome(already, len(reasons), failures, self.limits.reached(self.ledger.entries()))
+        entries = self.ledger.entries()
+        if is_done(self.study, entries):
+            self._shards.remove()  # what was drawn with other threads, or of a trial taken over
+        return Outcome(already, len(reasons), failures, self.limits.reached(entries))
 
     def _find_record(self, entries: list[Entry]) -> StudyRun | None:
         """The study's record, or None if there is none yet. A trial is recorded before the search

@@ -14,6 +14,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
+from ablate.core.workspace import sqlite_url
 from ablate.results import Value
 from ablate.search.database import driven, options, patiently, set_up
 from ablate.search.entries import Entry, searched
@@ -39,7 +40,7 @@ STATES = {
 
 def make_tables(file: Path) -> None:
     """Create Optuna's tables in a new file."""
-    optuna.storages.RDBStorage(f"sqlite:///{file}").engine.dispose()
+    optuna.storages.RDBStorage(sqlite_url(file)).engine.dispose()
 
 
 class Ledger:

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from ablate.core.errors import hide_secrets
 from ablate.core.files import make_whole
-from ablate.core.workspace import Workspace
+from ablate.core.workspace import Workspace, sqlite_url
 from ablate.results import Value
 from ablate.tracking.client import Run, runs_where
 from ablate.tracking.relocation import correct_places
@@ -152,4 +152,4 @@ class Tracker:
 def _make_tables(file: Path) -> None:
     """Create MLflow's tables in a file. MLflow creates them one by one, and cannot continue if it
     is killed in between."""
-    MlflowClient(f"sqlite:///{file}").search_experiments(max_results=1)
+    MlflowClient(sqlite_url(file)).search_experiments(max_results=1)

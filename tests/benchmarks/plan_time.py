@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ablate.cli.progress import Silent
 from ablate.core.device import resolve
 from ablate.core.workspace import Workspace
 from ablate.experiment.cost import make_plan, probe
 from ablate.experiment.prepare import prepare
+from ablate.experiment.watcher import Unwatched
 from ablate.experiment.worker import run
 from ablate.study.find import find, read
 
@@ -32,7 +32,7 @@ def main(names: list[str]) -> None:
             setup = prepare(read(find(workspace, name), "quick"), workspace, device)
             plan = make_plan(setup, probe(setup))
             began = time.perf_counter()
-            run(setup, workspace, Silent())
+            run(setup, workspace, Unwatched())
             took = time.perf_counter() - began
             used = sum(
                 file.stat().st_size for file in workspace.mlruns.rglob("*") if file.is_file()

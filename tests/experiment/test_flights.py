@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,12 +18,13 @@ import torch
 from ablate.core.workspace import Workspace
 from ablate.experiment import early_stopping
 from ablate.experiment.cell import CellResult, Judge, run_cell
-from ablate.experiment.cell_elsewhere import Asked, cell_elsewhere
+from ablate.experiment.cell_elsewhere import Asked, Kept, cell_elsewhere
 from ablate.experiment.executors.executor import Job, KilledError, UnfitError
 from ablate.experiment.executors.parcel import sealed
 from ablate.experiment.executors.pool import Pool
 from ablate.experiment.portable import portable
 from ablate.experiment.prepare import Setup
+from ablate.experiment.shard_files import ShardFiles
 from ablate.experiment.worker import run
 from ablate.generate.settings import Settings
 from ablate.search import ledger, proposals, propose
@@ -42,7 +44,7 @@ from tests.support.studies import (
 class Threads:
     """An executor whose jobs take as long as a test says. They see each other through pickles."""
 
-    here = False
+    here, threads = False, 1
 
     def __init__(
         self, setup: Setup, slots: int, seconds: Callable[[int], float] = lambda n: 0.0
@@ -105,7 +107,8 @@ def test_local_processes_give_the_same_bits(whole: Path, tiny_bundle: Path, tmp_
 def drained(setup: Setup, settings: Settings, judge: Judge | None = None) -> CellResult:
     """A cell by jobs, as another process does them."""
     asked = Asked(settings, 0, setup.study.samples)
-    steps, jobs = cell_elsewhere(setup, asked, judge), 0
+    folder = tempfile.TemporaryDirectory()
+    steps, jobs = cell_elsewhere(setup, asked, judge, ShardFiles(Path(folder.name), setup, 1)), 0
     answer: Any = None
     while True:
         try:
@@ -116,7 +119,14 @@ def drained(setup: Setup, settings: Settings, judge: Judge | None = None) -> Cel
             return result
         assert asks is not None
         jobs += len(asks)
-        answer = [pickle.loads(pickle.dumps(pickle.loads(sealed(job))(setup))) for job in asks]
+        answer = [answered(setup, job) for job in asks]
+
+
+def answered(setup: Setup, asked: Job | Kept) -> Any:
+    """The result of a job, or None if it is taken."""
+    job = asked.job if isinstance(asked, Kept) else asked
+    result = pickle.loads(pickle.dumps(pickle.loads(sealed(job))(setup)))
+    return asked.take(result) if isinstance(asked, Kept) else result
 
 
 def assert_same(mine: CellResult, theirs: CellResult) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +19,14 @@ from ablate.experiment import cell_elsewhere, shards
 from ablate.experiment.cell import run_cell
 from ablate.experiment.executors.executor import InProcess
 from ablate.experiment.prepare import Setup
-from ablate.experiment.shards import (
-    SHARD,
-    ShardFiles,
-    ShardJob,
-    draw_shards,
-    shard_jobs,
-    too_many_flips,
-)
+from ablate.experiment.shard_files import ShardFiles, draw_shards
+from ablate.experiment.shards import SHARD, ShardJob, shard_jobs, too_many_flips
 from ablate.experiment.worker import run
 from ablate.generate.draw import BATCH, draw, drawing_of
 from ablate.generate.settings import Settings
 from ablate.metrics.extractors.extractor import extract
 from tests.experiment.test_flights import Threads, assert_same, drained
-from tests.support.commands import command, environment
+from tests.support.commands import Command, ablate, command, environment
 from tests.support.studies import Quiet, changed, make_root, results, setup_of, timeless
 
 SMALL = 256
@@ -136,19 +133,27 @@ def test_flips_of_earlier_shards_count(tiny_bundle: Path, tmp_path: Path) -> Non
 
 
 def test_a_study_of_many_samples_has_the_same_bits(
-    small_shards: None, tiny_bundle: Path, tmp_path: Path
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In one piece, in shards in this process, and in shards elsewhere."""
+    monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "cache"))
     found = []
-    for name, slots in (("here", 0), ("there", 3)):
+    for name, slots in (("whole", 0), ("here", 0), ("there", 3)):
+        if name == "here":
+            for module in (shards, cell_elsewhere):
+                monkeypatch.setattr(module, "SHARD", SMALL)
         root = make_root(tmp_path / name, tiny_bundle, trials=2)
         setup: Setup = changed(root, ("samples = 40", f"samples = {2 * SMALL + 9}"))
         executor = Threads(setup, slots) if slots else None
-        run(setup, Workspace(root), Quiet(), executor)
+        watcher = Quiet()
+        run(setup, Workspace(root), watcher, executor)
         if executor is not None:
             executor.close()
             assert executor.submitted == 2 * 2 * 3  # trials, seeds, shards
         found.append(timeless(results(root)))
-    assert found[0] == found[1]
+        assert abs(watcher.share - 2) < 1e-9
+    assert found[0] == found[1] == found[2]
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []
 
 
 @pytest.mark.long
@@ -169,3 +174,82 @@ def test_evaluate_by_workers_prints_the_same_numbers(tmp_path: Path) -> None:
     refused = evaluate("digits/test", "--workers", "2")
     assert refused.returncode == 2
     assert refused.stderr == "error: --workers: digits/test is not a bundle\n"
+
+
+MANY = ("samples = 40", f"samples = {2 * SMALL + 9}")
+"""For `changed`: samples of three shards."""
+
+
+def test_a_killed_study_continues_within_its_cell(tiny_bundle: Path, tmp_path: Path) -> None:
+    """One trial of two cells: the first is recorded when the process dies, and its shards are
+    dropped; of the second one shard is drawn, and not again."""
+    for name in ("whole", "killed"):
+        changed(make_root(tmp_path / name, tiny_bundle, trials=1), MANY)
+    ablate(tmp_path / "whole", "study", "tiny")
+    root, log = tmp_path / "killed", tmp_path / "log"
+    surroundings = environment(ABLATE_CACHE=str(tmp_path / "cache"))
+    for writes, kept in ((4, ["00000000"]), (99, [])):
+        first = partial(small_and_deadly, log, writes)
+        process = Command(root, "study", "tiny", env=surroundings, first=first)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == (-signal.SIGKILL if kept else 0), errors
+        files = (tmp_path / "cache" / "shards").rglob("*.safetensors")
+        assert [file.name.partition("-")[0] for file in files] == kept
+    assert log.read_text().split() == 2 * ["0", "256", "512"]
+    assert timeless(results(root)) == timeless(results(tmp_path / "whole"))
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []
+
+
+def small_and_deadly(log: Path, writes: int) -> None:
+    """In a command's process: shards are small, and it kills itself after so many of them."""
+    write = ShardFiles.write
+    for module in (shards, cell_elsewhere):
+        pytest.MonkeyPatch().setattr(module, "SHARD", SMALL)
+
+    def counted(self: ShardFiles, job: ShardJob, shard: shards.Shard) -> None:
+        write(self, job, shard)
+        with log.open("a") as file:
+            file.write(f"{job.first} ")
+        if len(log.read_text().split()) == writes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    ShardFiles.write = counted  # type: ignore[method-assign]
+
+
+def test_samples_of_a_bundle_continue_after_a_kill(tmp_path: Path) -> None:
+    """The picture and the numbers are those of one process that drew all at once."""
+    arguments = ("bundle", "sample", "digits", "--samples", str(2 * SMALL + 70), "--levels", "4")
+    whole = json.loads(ablate(tmp_path / "whole", *arguments, "--json").stdout)
+    cache, log, root = tmp_path / "cache", tmp_path / "log", tmp_path / "root"
+    surroundings = environment(ABLATE_CACHE=str(cache))
+    for writes, code in ((1, -signal.SIGKILL), (9, 0)):
+        first = partial(small_and_deadly, log, writes)
+        process = Command(root, *arguments, "--json", env=surroundings, first=first)
+        printed, errors = process.communicate(timeout=300)
+        assert process.returncode == code, errors
+        assert len(list((cache / "shards").rglob("*.safetensors"))) == (1 if code else 0)
+    assert log.read_text().split() == ["0", "256", "512"]
+    assert same_but_for_time(json.loads(printed), whole)
+
+
+def same_but_for_time(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Whether two `bundle sample --json` printed the same numbers and drew the same picture."""
+    pictures = [Path(each.pop("picture")).read_bytes() for each in (mine, theirs)]
+    for each in (mine, theirs):
+        each["metrics"].pop("seconds")
+    return mine == theirs and pictures[0] == pictures[1]
+
+
+@pytest.mark.long
+def test_samples_of_a_bundle_by_workers_are_those_of_one(tmp_path: Path) -> None:
+    """In new Pythons, as above."""
+    surroundings = environment(ABLATE_CACHE=str(tmp_path / "cache"))
+    found = []
+    for workers in ("1", "2"):
+        arguments = ("bundle", "sample", "digits", "--samples", "1500", "--levels", "4", "--json")
+        line = command(tmp_path / workers, *arguments, "--workers", workers)
+        done = subprocess.run(line, env=surroundings, capture_output=True, text=True, check=True)
+        assert "1500/1500 images" in done.stderr
+        found.append(json.loads(done.stdout))
+    assert same_but_for_time(*found)
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from multiprocessing import forkserver, get_context
+from multiprocessing import current_process, forkserver, get_context
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from unittest.mock import patch
@@ -124,6 +124,7 @@ def _main(
 
     if new_session:
         os.setsid()
+    current_process()._config["daemon"] = False  # type: ignore[attr-defined] # it may have children
     for number, file in zip((1, 2), files, strict=True):
         with file.open("w") as opened:
             os.dup2(opened.fileno(), number)

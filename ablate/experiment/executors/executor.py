@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+import torch
+
 from ablate.core.errors import UserError
 
 Job = Callable[[Any], Any]
@@ -40,8 +42,16 @@ class Executor(Protocol):
         """How many jobs it does at once; more may be submitted, and wait."""
 
     @property
+    def threads(self) -> int:
+        """Of torch, in each process that does jobs: the last bits of results depend on it."""
+
+    @property
     def here(self) -> bool:
         """Whether jobs are done in this process, at once."""
+
+    @property
+    def local(self) -> bool:
+        """Whether jobs are done on this machine, where they can read and write its files."""
 
     def submit(self, job: Job) -> Future[Any]:
         """Do a job; the future has its result or its exception."""
@@ -53,10 +63,14 @@ class Executor(Protocol):
 class InProcess:
     """Does each job at once, in this process."""
 
-    slots, here = 1, True
+    slots, here, local = 1, True, True
 
     def __init__(self, shared: Any = None) -> None:
         self._shared = shared
+
+    @property
+    def threads(self) -> int:
+        return torch.get_num_threads()
 
     def submit(self, job: Job) -> Future[Any]:
         future: Future[Any] = Future()

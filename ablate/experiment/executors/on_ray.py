@@ -37,11 +37,11 @@ class _Waiting(NamedTuple):
 class OnRay:
     """Does jobs on a cluster."""
 
-    here = False
+    here = local = False
 
     def __init__(self, shared: Shared | None, cluster: Cluster) -> None:
         self._ray, self._needs = find_ray(), cluster.needs
-        needs = cluster.needs
+        needs, self.threads = cluster.needs, cluster.needs.threads
         parcel, self._label = pack(shared, cluster.device, needs.threads)
         self._parcel = self._ray.put(np.frombuffer(parcel, np.uint8))
         environment = {"env_vars": {NOSET: "1"}} if needs.gpus else None

@@ -20,11 +20,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from ablate.experiment.executors.executor import DEATHS, Job, KilledError
 from ablate.experiment.executors.parcel import Label, Shared, do, opened, pack, sealed
 
 POLL = 0.5
 """Seconds between a process's checks whether its parent is still there."""
+
+GRACE = 10.0
+"""Seconds in which a process that is stopped may write what it must, as a training's checkpoint."""
 
 
 class _Waiting(NamedTuple):
@@ -40,13 +45,13 @@ class _Process(NamedTuple):
 class Pool:
     """Does jobs in processes on this machine, one for each device that is given."""
 
-    here = False
+    here, local = False, True
 
     def __init__(
         self, shared: Shared | None, devices: Sequence[str], threads: int | None = None
     ) -> None:
         """threads: of each process; by default as many as here, for the same bits."""
-        self.slots = len(devices)
+        self.slots, self.threads = len(devices), threads or torch.get_num_threads()
         self._folder = tempfile.TemporaryDirectory(prefix="ablate-parcel-")
         self._parcel = Path(self._folder.name, "parcel")
         self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -54,7 +59,7 @@ class Pool:
         self._running: dict[int, _Process] = {}
         self._threads = []
         for place, device in enumerate(devices):
-            parcel, label = pack(shared, device, threads)
+            parcel, label = pack(shared, device, self.threads)
             if place == 0:
                 self._parcel.write_bytes(parcel)
             serve = threading.Thread(target=self._serve, args=(place, label), daemon=True)
@@ -67,7 +72,7 @@ class Pool:
         return future
 
     def close(self) -> None:
-        """Kill the processes, and cancel what is not done."""
+        """Stop the processes, and cancel what is not done."""
         self._closed.set()
         with suppress(queue.Empty):
             while True:
@@ -75,8 +80,13 @@ class Pool:
                     waiting.future.cancel()
         for _ in self._threads:
             self._jobs.put(None)
-        for running in list(self._running.values()):
-            running.process.kill()
+        running = list(self._running.values())
+        for each in running:
+            each.process.terminate()
+        end = time.monotonic() + GRACE
+        for each in running:
+            each.process.join(max(0.0, end - time.monotonic()))
+            each.process.kill()
         for thread in self._threads:
             thread.join()
         self._folder.cleanup()
@@ -151,12 +161,13 @@ def _how(code: int | None) -> str:
 
 
 def _work(pipe: Connection, file: Path, label: Label, parent: int) -> None:
-    """In the process: do jobs as long as the parent is there. It stops this process on Ctrl-C."""
+    """In the process: do jobs as long as the parent is there. It stops this process on Ctrl-C, and
+    what runs is left as by Ctrl-C here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     parcel: bytes | None = None
-    with suppress(EOFError, OSError):  # the parent is gone
+    with suppress(EOFError, OSError, KeyboardInterrupt):  # the parent is gone, or stops this
         while True:
             job = pipe.recv_bytes()
             parcel = file.read_bytes() if parcel is None else parcel
@@ -166,4 +177,6 @@ def _work(pipe: Connection, file: Path, label: Label, parent: int) -> None:
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(POLL)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
     os.kill(os.getpid(), signal.SIGKILL)

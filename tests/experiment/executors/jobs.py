@@ -99,6 +99,10 @@ class Replacing:
     def slots(self) -> int:
         return self._executor.slots
 
+    @property
+    def threads(self) -> int:
+        return self._executor.threads
+
     def submit(self, job: Job) -> Future[Any]:
         self._given += 1
         return self._executor.submit(self._replace(self._given, job))

@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from ablate.experiment.executors.executor import Job, JobError
 from ablate.experiment.executors.on_ray import OnRay
 from ablate.experiment.executors.ray_cluster import Cluster
 from ablate.experiment.portable import portable
+from ablate.experiment.shard_files import ShardFiles, draw_shards
 from ablate.experiment.worker import run
 from ablate.generate.draw import draw
 from ablate.metrics.extractors.extractor import extract
 from tests.experiment.executors.jobs import Deadly, Raise, Replacing, Say, Shaky, Word
+from tests.experiment.test_shards import MANY, small_and_deadly
 from tests.support.commands import Command, ablate, environment, until
 from tests.support.studies import (
     TRIALS,
@@ -180,6 +183,28 @@ def test_the_same_command_continues_when_the_driver_is_killed(
     assert nodes.address not in str([each.data.tags for each in runs(root)])
 
 
+def test_shards_of_a_cell_outlive_the_driver(
+    nodes: Nodes, tiny_bundle: Path, tmp_path: Path
+) -> None:
+    """One trial of two cells, of three shards each: the driver kills itself when it has kept two,
+    and the same command draws the other four."""
+    nodes.repair()
+    root, log = make_root(tmp_path / "root", tiny_bundle, trials=1), tmp_path / "log"
+    changed(root, MANY)
+    surroundings = environment(ABLATE_CACHE=str(tmp_path / "cache"), **SETTINGS)
+    for writes, code in ((2, -signal.SIGKILL), (99, 0)):
+        first = partial(small_and_deadly, log, writes)
+        arguments = ("study", "tiny", "--ray", nodes.address)
+        process = Command(root, *arguments, env=surroundings, first=first)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == code, errors
+    drawn = log.read_text().split()
+    assert Counter(drawn) == Counter(2 * ["0", "256", "512"])
+    assert sorted(drawn[:3], key=int) == ["0", "256", "512"]
+    assert every_cell_once(root, 1)
+    assert list((tmp_path / "cache" / "shards").iterdir()) == []
+
+
 def test_ctrl_c_cancels_what_is_in_flight(nodes: Nodes, tiny_bundle: Path, tmp_path: Path) -> None:
     nodes.repair()
     root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
@@ -229,7 +254,7 @@ def test_shards_of_a_cell_have_the_bits_of_one_process(
     jobs = shards.shard_jobs(settings, 0, 2000, setup.score_model.shape)
     assert len(jobs) == 4
     executor = OnRay(portable(setup), cluster)
-    shard = shards.draw_shards(jobs, executor, shards.ShardFiles(tmp_path, setup, 1))
+    shard = draw_shards(jobs, executor, ShardFiles(tmp_path, setup, 1))
     executor.close()
     whole = draw(setup.score_model, setup.source, settings, 0, 2000)
     assert torch.equal(shard.drawn.pixels, whole.pixels)
