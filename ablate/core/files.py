@@ -89,6 +89,21 @@ def if_free(path: Path) -> Iterator[bool]:
         yield True
 
 
+@contextmanager
+def folder_lock(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a folder itself, which the system frees if this process is killed; yields
+    whether this process holds it."""
+    opened, mine = os.open(folder, os.O_RDONLY), True
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            mine = False
+        yield mine
+    finally:
+        os.close(opened)
+
+
 def turn(database: Path) -> AbstractContextManager[None]:
     """Hold the lock under which processes write to a database file, one after the other.
 

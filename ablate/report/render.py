@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ablate.core.errors import UserError
 from ablate.core.file_names import checked_name
+from ablate.core.files import folder_lock
 from ablate.report import drawing, formats, latex
 from ablate.report.blocks import Details, figures_in, pictures_in, tables_in
 from ablate.report.front import write_front
@@ -49,13 +52,32 @@ def replaced(folder: Path, fill_in: Callable[[Path], None]) -> Path:
     folder = folder.resolve()
     _refuse_strangers(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
-        new, old = Path(scratch, "new"), Path(scratch, "old")
+    with ExitStack() as held:
+        with folder_lock(folder.parent):  # a folder is swept or held, and never in between
+            _sweep(folder)
+            scratch = Path(held.enter_context(_scratch(folder)))
+            held.enter_context(folder_lock(scratch))
+        new, old = scratch / "new", scratch / "old"
         fill_in(new)
         if folder.exists():
             folder.rename(old)
         new.rename(folder)
     return folder / "index.html"
+
+
+def _scratch(folder: Path) -> TemporaryDirectory[str]:
+    return TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what reports that were killed left beside the folder. One that was killed between its
+    two renames left the old report there: it goes back."""
+    for left in folder.parent.glob(f".{folder.name}.????????"):
+        with folder_lock(left, wait=False) as free:
+            if free and {part.name for part in left.iterdir()} <= {"new", "old"}:
+                if (left / "old").exists() and not folder.exists():
+                    (left / "old").rename(folder)
+                rmtree(left)
 
 
 def _refuse_strangers(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import UserError
+from ablate.core.files import folder_lock
 from ablate.report import render
 from ablate.report.blocks import Table, words
 from ablate.report.page import opening
@@ -66,6 +67,27 @@ def test_a_report_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     render.write(empty(), no_pictures, folder)
     assert "figures/stale.png" not in files(folder)
     assert [path.name for path in folder.parent.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["while it fills", "between the renames"])
+def test_what_a_killed_report_left_is_removed(between: bool, tmp_path: Path) -> None:
+    """A process writes beside the folder, and one was killed; only the latter's is removed, and an
+    old report that it had moved away goes back."""
+    folder, dead, alive = (tmp_path / name for name in ("r", ".r.a1b2c3d4", ".r.e5f6g7h8"))
+    render.write(empty(), no_pictures, folder)
+    before = files(folder)
+    (dead / "new").mkdir(parents=True)
+    (alive / "new").mkdir(parents=True)
+    if between:
+        folder.rename(dead / "old")
+
+    def killed(run_id: str, name: str) -> Path:
+        raise KeyboardInterrupt
+
+    with folder_lock(alive), pytest.raises(KeyboardInterrupt):
+        render.write(study(), killed, folder)
+    assert files(folder) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"r", alive.name}
 
 
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
