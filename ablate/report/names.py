@@ -47,7 +47,7 @@ NAMED = frozenset({"label"})
 ACRONYMS = frozenset({"fid", "kid", "nfe", "nn"})
 """Parts of metrics' names that are written in capitals, where a study has no label for them."""
 
-SPOKEN = {"class-gaussian without network": "Gaussians fitted to the classes, without a network"}
+SPOKEN = {"class-gaussian without network": "class Gaussians, no network"}
 """Baselines that reports name in other words than records."""
 
 FEWER = re.compile(r"(?P<what>.+) - only (?P<count>\d+)(?: in one set| in (?P<sets>\d+) sets)?")

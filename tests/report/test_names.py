@@ -91,6 +91,6 @@ def test_labels_and_leaks_are_the_studys(results: StudyResults) -> None:
 
 
 def test_a_baseline_is_named_in_words() -> None:
-    plain = "Gaussians fitted to the classes, without a network"
+    plain = "class Gaussians, no network"
     assert baseline_name("class-gaussian without network") == plain
     assert baseline_name("held-out images") == "held-out images"
