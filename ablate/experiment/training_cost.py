@@ -39,7 +39,8 @@ def plan_trainings(setup: Setup, configurations: Iterable[Settings], trials: int
     known = list(itertools.islice(configurations, trials))
     wanted = [training.variant(each).with_seed(seed) for each in known for seed in seeds]
     needed = {training.store.key(v): v for v in wanted if not training.store.is_trained(v)}
-    times = _times(setup, [variant.recipe for variant in needed.values()])
+    by_steps = [variant.recipe for variant in needed.values() if variant.minutes is None]
+    times = _times(setup, by_steps)
     seconds = sum(_seconds(variant, times) for variant in needed.values())
     share = trials / len(known) if known else 1.0
     size = sum(_bytes(setup, variant.recipe) for variant in needed.values())

@@ -9,10 +9,10 @@ from typing import Any
 
 from ablate.core.files import whole_file
 from ablate.data.datasets import Dataset, to_unit_interval_plus_one
-from ablate.diffusion.moments import fit_moments
 from ablate.models.recipe import Recipe
 from ablate.training import distributed
 from ablate.training.ema import PowerEMA
+from ablate.training.fitted_moments import moments_of
 from ablate.training.optimiser import make_optimiser
 from ablate.training.step import (
     TrainableModel,
@@ -67,7 +67,7 @@ def steps_within(
 def seconds_of_a_step(recipe: Recipe, dataset: Dataset, device: str) -> float:
     """How long a step of a training takes on a device, by taking some."""
     x = to_unit_interval_plus_one(dataset.train.pixels)
-    moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
+    moments = moments_of(dataset, recipe)
     images = TrainingImages(x.log().to(device), dataset.train.labels.to(device))
     trainable = make_trainable(recipe, dataset.shape, moments, device, None)
     return _each(_timed_steps(recipe, trainable, images))

@@ -11,8 +11,8 @@ from pathlib import Path
 from torch import nn
 
 from ablate.core.errors import UserError
-from ablate.data.datasets import load, to_unit_interval_plus_one
-from ablate.diffusion.moments import Moments, fit_moments
+from ablate.data.datasets import load
+from ablate.diffusion.moments import Moments
 from ablate.generate.mixtures import mixture_of
 from ablate.metrics.extractors.extractor import Extractor
 from ablate.models import bundle as bundles
@@ -20,6 +20,7 @@ from ablate.models.recipe import Recipe
 from ablate.nets.by_step import ByStep
 from ablate.nets.precondition import Model
 from ablate.training import public_layouts
+from ablate.training.fitted_moments import moments_of
 from ablate.training.heldout import heldout_error
 from ablate.training.pack import card_of, provenance_of, split_features
 from ablate.training.weight_files import Weights, read_weights
@@ -41,8 +42,7 @@ def import_bundle(
     """
     read = read_weights(weights, key)
     dataset = load(recipe.dataset)
-    x = to_unit_interval_plus_one(dataset.train.pixels)
-    moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
+    moments = moments_of(dataset, recipe)
     try:
         recipe = _with_options(recipe, read)
         model = _loaded(dataset.shape, recipe, moments, steps, read)

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from ablate.core.signals import shielded
 from ablate.data.datasets import Dataset, to_unit_interval_plus_one
-from ablate.diffusion.moments import Moments, fit_moments
+from ablate.diffusion.moments import Moments
 from ablate.models.recipe import Recipe
 from ablate.nets.precondition import Model
 from ablate.training.checkpoint import check_schedule, load_checkpoint, save_checkpoint
 from ablate.training.clock import ImagesPerSecond, checkpoint_schedule, with_planned_steps
+from ablate.training.fitted_moments import moments_of
 from ablate.training.heldout import HELDOUT, HELDOUT_PREVIEW, heldout_error
 from ablate.training.options import (
     DEFAULTS,
@@ -71,7 +72,7 @@ def train(
     check_options(recipe, options)
     check_fits(recipe, dataset)
     x = to_unit_interval_plus_one(dataset.train.pixels)
-    moments = fit_moments(x, dataset.train.labels, recipe.rank, recipe.class_rank)
+    moments = moments_of(dataset, recipe)
     trainable = make_trainable(
         recipe, dataset.shape, moments, device, options.start, options.compile
     )

@@ -12,6 +12,7 @@ from ablate.core.errors import UserError
 from ablate.core.nested import half_width
 from ablate.core.quantiles import student_975
 from ablate.core.workspace import Workspace
+from ablate.experiment import training_cost
 from ablate.experiment.cost import make_plan, probe
 from ablate.experiment.worker import run
 from ablate.models.bundle import read_card
@@ -159,6 +160,17 @@ def test_a_plan_counts_trainings_that_are_left(tiny_bundle: Path, tmp_path: Path
     assert 0 < plan.training < plan.seconds
     run(setup, Workspace(tmp_path), Quiet())
     assert make_plan(setup, probe(setup, 0.01)).networks == 0
+
+
+def test_a_plan_times_no_network_that_trains_by_the_clock(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four networks of half a minute: their time is known, and taking steps would cost it."""
+    monkeypatch.setattr(training_cost, "seconds_of_a_step", None)
+    change = (SEARCH, f"{SEARCH}\ntrain.minutes = [0.5]")
+    setup = setup_of(trained_root(tmp_path, tiny_bundle, change))
+    plan = make_plan(setup, probe(setup, 0.01))
+    assert plan.training == pytest.approx(4 * (30 + training_cost.FINISHING))
 
 
 LADDER = (
