@@ -103,6 +103,10 @@ class Replacing:
     def threads(self) -> int:
         return self._executor.threads
 
+    @property
+    def local(self) -> bool:
+        return self._executor.local
+
     def submit(self, job: Job) -> Future[Any]:
         self._given += 1
         return self._executor.submit(self._replace(self._given, job))
