@@ -63,9 +63,10 @@ HOMES = {
         "report.law_plot",
         "report.look",
         "report.plots",
+        "report.profile_plot",
         "report.scales",
     },
-    "seaborn": {"report.look", "report.plots"},
+    "seaborn": {"report.look", "report.plots", "report.profile_plot"},
     "rich": {"cli.console", "cli.progress"},
 }
 """Libraries that one module alone knows, so that it alone changes with them."""

@@ -10,6 +10,7 @@ from typing import Any
 from ablate.core.errors import UserError
 from ablate.report import answer, figures, tables
 from ablate.report.blocks import Block, Column, Figure, Paragraph, Row, Table, numbers, words
+from ablate.report.evidence import across
 from ablate.report.front import COMPARISON, write_front
 from ablate.report.measurement import protocols
 from ablate.report.names import better, estimate, metric_label
@@ -82,7 +83,7 @@ def _best_of(name: str, group: Sequence[StudyResults]) -> str:
 
 
 def _sections(groups: Groups) -> list[Built]:
-    made = [Built("Dataset by dataset", [pivot(groups)])]
+    made = [Built("Dataset by dataset", [pivot(groups)]), *_across(groups)]
     for name, group in groups.items():
         if len(group) > 1:
             made.append(Built(f"Ranked together: {name or 'one dataset'}", _ranked(name, group)))
@@ -97,6 +98,30 @@ def _sections(groups: Groups) -> list[Built]:
         for name, group in groups.items()
     ]
     return [*made, Built("How this was measured", measured)]
+
+
+def _across(groups: Groups) -> list[Built]:
+    """A section for each family that several datasets have in common."""
+    families: dict[str, list[StudyResults]] = defaultdict(list)
+    for group in groups.values():
+        for record in group:
+            families[family(record)].append(record)
+    several = {name: records for name, records in families.items() if len(records) > 1}
+    built = [
+        Built(f"Across datasets: {name}", _renamed(across.blocks(records), name, len(several)))
+        for name, records in several.items()
+    ]
+    return [each for each in built if each.blocks]
+
+
+def _renamed(blocks: Sequence[Block], name: str, families: int) -> list[Block]:
+    """Blocks whose files have the family's name, too, where there are several families."""
+    if families == 1:
+        return list(blocks)
+    return [
+        block._replace(name=f"{block.name}-{name}") if isinstance(block, Table | Figure) else block
+        for block in blocks
+    ]
 
 
 def pivot(groups: Groups) -> Table:

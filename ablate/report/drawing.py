@@ -11,7 +11,8 @@ from ablate.report.law_plot import draw_law
 from ablate.report.look import NARROW, STYLE, WIDTH
 from ablate.report.packing import packed_figure, packed_svg
 from ablate.report.plots import draw
-from ablate.report.shapes import Drawn, Ladder, LawMap, Panels, Scatter, Shape
+from ablate.report.profile_plot import draw_profiles
+from ablate.report.shapes import Drawn, Ladder, LawMap, Panels, Profiles, Scatter, Shape
 
 
 def drawn(data: Shape) -> Drawn:
@@ -31,7 +32,9 @@ def drawn(data: Shape) -> Drawn:
     return Drawn(svg, png, pdf, packed_svg(narrow))
 
 
-def _figure(data: Ladder | Panels | Scatter | LawMap) -> Figure:
+def _figure(data: Ladder | Panels | Scatter | LawMap | Profiles) -> Figure:
+    if isinstance(data, Profiles):
+        return draw_profiles(data)
     return draw_law(data) if isinstance(data, LawMap) else draw(data)
 
 

@@ -129,6 +129,20 @@ class LawMap(NamedTuple):
     left: float  # where trials without annealing stand: 0 has no place on a logarithmic axis
 
 
+class Profile(NamedTuple):
+    """A share that grows with a threshold."""
+
+    label: str
+    steps: list[tuple[float, float]]  # (threshold, share from there on)
+
+
+class Profiles(NamedTuple):
+    """The profiles of several configurations."""
+
+    axis: Axis  # of the threshold
+    lines: list[Profile]  # best first
+
+
 class Drawn(NamedTuple):
     """A figure as images, already drawn: for shapes that `plots` does not know."""
 
@@ -138,7 +152,7 @@ class Drawn(NamedTuple):
     narrow: bytes = b""  # an SVG for phones; without it the wide one is scrolled
 
 
-Shape = Ladder | Panels | Scatter | LawMap | Drawn
+Shape = Ladder | Panels | Scatter | LawMap | Profiles | Drawn
 
 
 def is_wide(values: Iterable[float]) -> bool:

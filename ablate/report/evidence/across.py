@@ -1,0 +1,162 @@
+"""Studies of one family on several datasets: which configurations do well on all of them.
+
+A run is one seed on one dataset. Its gap makes datasets comparable: 0 for held-out images, 1 for
+Gaussians of the classes without a network. Performance profiles and interquartile means of the gaps
+have rliable's definitions (Agarwal et al. 2021), the intervals its stratified bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from ablate.report.blocks import Block, Figure, Row, Table, numbers, words
+from ablate.report.evidence.against import iqm
+from ablate.report.knobs import distinguishing
+from ablate.report.names import configuration, in_order, metric_name
+from ablate.report.paired import searched_group
+from ablate.report.ranking import contenders, ranking
+from ablate.report.shapes import Axis, Profile, Profiles
+from ablate.report.standing import SEARCH, origin
+from ablate.report.steps import step_names
+from ablate.report.summary import dataset
+from ablate.results import StudyResults, Trial
+
+RESAMPLES = 2000
+"""Of the bootstrap, which is seeded: the same runs give the same interval."""
+
+MOST = 8
+"""Configurations in the figure, at most."""
+
+LEAST = 1e-3
+"""Smaller gaps stand at the left edge of the figure: chance makes some of them negative."""
+
+Gaps = Mapping[str, Sequence[Sequence[float]]]
+"""Configuration -> dataset -> the gap of each run."""
+
+
+class Across(NamedTuple):
+    """What studies of one family have in common."""
+
+    metric: str
+    datasets: list[str]
+    gaps: Gaps
+
+
+def blocks(records: Sequence[StudyResults]) -> list[Block]:
+    """Profiles and interquartile means of the configurations that all of these studies have."""
+    found = across(records)
+    if found is None:
+        return []
+    order = sorted(found.gaps, key=lambda name: iqm(_pooled(found.gaps[name])))
+    return [Figure("profiles", _caption(found, order), profiles(found, order)), table(found, order)]
+
+
+def across(records: Sequence[StudyResults]) -> Across | None:
+    """The gaps of the shared configurations; None for fewer than two, or for a study without the
+    baselines that they are measured by."""
+    named = [_named(record, records) for record in records]
+    shared = [name for name in named[0] if all(name in each for each in named)]
+    ends = [_ends(record) for record in records]
+    if len(shared) < 2 or None in ends:
+        return None
+    groups = [searched_group(record) for record in records]
+    gaps = {
+        name: [
+            [(value - end[0]) / (end[1] - end[0]) for value in group.values[trials[name].number]]
+            for trials, group, end in zip(named, groups, ends, strict=True)
+            if end is not None
+        ]
+        for name in shared
+    }
+    metric = metric_name(records[0], records[0].objectives[0].metric)
+    return Across(metric, [dataset(record) for record in records], gaps)
+
+
+def _named(record: StudyResults, records: Sequence[StudyResults]) -> dict[str, Trial]:
+    """Trials by a name that means the same in every study: a step, where a setting comes from, or
+    the knobs that vary in any of the studies."""
+    group, steps = searched_group(record), step_names(record)
+    knobs = in_order({knob for each in records for knob in distinguishing(each)})
+    named: dict[str, Trial] = {}
+    for trial in (each for each in ranking(record) if each.number in group):
+        source = origin(record, trial)
+        if source == SEARCH:
+            source = "the best that a search found" if trial is contenders(record)[0] else ""
+        elif not source:
+            source = steps.get(trial.number, "" if steps else configuration(record, trial, knobs))
+        if source:
+            named.setdefault(source, trial)
+    return named
+
+
+def _ends(record: StudyResults) -> tuple[float, float] | None:
+    """What real images have, and Gaussians of the classes without a network."""
+    metric = record.objectives[0].metric
+    known = [(name, v[metric]) for name, v in record.baselines.items() if metric in v]
+    real = next((value for name, value in known if name.startswith("held-out")), None)
+    bare = next((value for name, value in known if name.startswith("class-gaussian")), None)
+    return None if real is None or bare is None or real == bare else (real, bare)
+
+
+def _pooled(gaps: Sequence[Sequence[float]]) -> list[float]:
+    return [gap for runs in gaps for gap in runs]
+
+
+def profiles(found: Across, order: Sequence[str]) -> Profiles:
+    """The share of runs whose gap is at most τ, over τ; rliable's has those above, since it takes
+    more for better."""
+    shown = order if len(order) <= MOST else [*order[: MOST - 1], order[-1]]
+    pooled = {name: sorted(max(gap, LEAST) for gap in _pooled(found.gaps[name])) for name in shown}
+    right = max(1.0, *(gaps[-1] for gaps in pooled.values()))
+    lines = []
+    for name, gaps in pooled.items():
+        steps = [(gap, (place + 1) / len(gaps)) for place, gap in enumerate(gaps)]
+        lines.append(Profile(name, [(LEAST, 0.0), *steps, (right, 1.0)]))
+    return Profiles(Axis(f"τ, the gap of {found.metric}: 1 without a network", log=True), lines)
+
+
+def table(found: Across, order: Sequence[str]) -> Table:
+    """Interquartile mean with its interval, and the mean on each dataset."""
+    header = [words("configuration"), numbers("iqm", "IQM", 3)]
+    header += [numbers("low", "from", 3), numbers("high", "to", 3)]
+    header += [numbers(name, digits=3) for name in found.datasets]
+    rows: list[Row] = []
+    for name in order:
+        gaps = found.gaps[name]
+        rows.append((name, iqm(_pooled(gaps)), *interval(gaps), *(fmean(runs) for runs in gaps)))
+    caption = (
+        "Interquartile mean (IQM) of the gap over all runs: without the lowest and the highest"
+        " quarter. From … to: 95 % interval by the bootstrap over the seeds of each dataset; it"
+        " holds neither other datasets nor other networks. On the right the mean gap on each"
+        " dataset."
+    )
+    return Table("across", caption, header, rows)
+
+
+def interval(gaps: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The 95 % interval of the interquartile mean: runs are drawn again within each dataset."""
+    generator = np.random.default_rng(0)
+    drawn = [
+        np.asarray(runs)[generator.integers(len(runs), size=(RESAMPLES, len(runs)))]
+        for runs in gaps
+    ]
+    pooled = np.sort(np.concatenate(drawn, axis=1), axis=1)  # [RESAMPLES, runs]
+    cut = pooled.shape[1] // 4
+    means = pooled[:, cut : pooled.shape[1] - cut].mean(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _caption(found: Across, order: Sequence[str]) -> str:
+    runs = len(_pooled(found.gaps[order[0]]))
+    some = f" The {MOST} shown are the best and the worst." * (len(order) > MOST)
+    return (
+        f"Performance profiles over {runs} runs on {len(found.datasets)} datasets: the share of"
+        f" runs whose gap is at most τ. Gap: how far {found.metric} is from that of held-out"
+        " images, in units of how far that of Gaussians of the classes without a network is."
+        f" A line further up and to the left is better.{some}"
+    )

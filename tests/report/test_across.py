@@ -1,0 +1,135 @@
+"""Configurations across datasets, on runs whose gaps can be worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from ablate.report import compare
+from ablate.report.drawing import drawn
+from ablate.report.evidence import across
+from ablate.report.shapes import Profiles
+from ablate.results import StudyResults, Value
+from tests.report.reading import column
+from tests.support.records import PROTOCOL, study, trial
+
+KNOBS: list[dict[str, Value]] = [{"init": "gaussian"}, {"init": "lognormal"}, {"init": "extra"}]
+
+
+def of(
+    dataset: str, *kids: list[float], ends: tuple[float, float] = (0.0, 1.0), family: str = "init"
+) -> StudyResults:
+    """A grid: trial k has KNOBS[k] and these KIDs, one a seed."""
+    trials = [
+        trial(number, KNOBS[number], [{"kid": kid} for kid in seeds])
+        for number, seeds in enumerate(kids)
+    ]
+    protocol = PROTOCOL | {"reference": f"{dataset}/test"}
+    named = {"held-out images": ends[0], "class-gaussian without network": ends[1]}
+    return study()._replace(
+        name=f"{dataset}-{family}",
+        budget="quick",
+        protocols={"kid": protocol},
+        baselines={name: {"kid": kid} for name, kid in named.items()},
+        trials=trials,
+    )
+
+
+RECORDS = [
+    of("digits", [0.1, 0.3, 0.2], [0.5, 0.5, 0.5]),
+    of("fashion", [1.4, 1.0, 1.2], [3.0, 2.0, 4.0], [9.0, 9.0, 9.0], ends=(1.0, 3.0)),
+]
+
+
+def test_a_gap_is_zero_for_real_images_and_one_without_a_network() -> None:
+    """The third configuration is not in both studies. (1.4 - 1) / (3 - 1) = 0.2 and so on."""
+    found = across.across(RECORDS)
+    assert found is not None
+    assert found.datasets == ["digits", "fashion"]
+    assert found.gaps.keys() == {"gaussian", "lognormal"}
+    assert found.gaps["gaussian"][0] == pytest.approx([0.1, 0.3, 0.2])
+    assert found.gaps["gaussian"][1] == pytest.approx([0.2, 0.0, 0.1])
+    assert found.gaps["lognormal"][1] == pytest.approx([1.0, 0.5, 1.5])
+
+
+def test_the_table_has_interquartile_means_best_first() -> None:
+    """Of six runs one is cut at each end: (0.1 + 0.1 + 0.2 + 0.2) / 4 and (3 × 0.5 + 1) / 4."""
+    found = across.across(RECORDS)
+    assert found is not None
+    table = across.table(found, ["gaussian", "lognormal"])
+    assert column(table, "iqm") == pytest.approx([0.15, 0.625])
+    assert column(table, "digits") == pytest.approx([0.2, 0.5])
+    assert column(table, "fashion") == pytest.approx([0.1, 1.0])
+
+
+def test_the_bootstrap_draws_runs_again_within_each_dataset() -> None:
+    """Of two datasets with runs 0 and 1 a draw has k ones of 4, and the middle two have the mean 0
+    for k < 2 and 1 for k > 2, each with probability 5/16: more than 0.025. Datasets are never
+    drawn twice: with equal runs in each nothing varies."""
+    assert across.interval([[0.0, 1.0], [1.0, 0.0]]) == (0.0, 1.0)
+    assert across.interval([[0.0, 0.0], [1.0, 1.0]]) == (0.5, 0.5)
+    assert across.interval(RUNS) == across.interval(RUNS)
+
+
+RUNS = [[0.1, 0.2, 0.4], [0.3, 0.3, 0.9]]
+
+
+def test_a_profile_is_the_share_of_runs_up_to_a_gap() -> None:
+    """A gap of 0 stands at the left edge, all lines end at the largest one."""
+    found = across.across(RECORDS)
+    assert found is not None
+    data = across.profiles(found, ["gaussian", "lognormal"])
+    first, second = data.lines
+    assert [share for _, share in first.steps] == pytest.approx(
+        [0, *(k / 6 for k in range(1, 7)), 1]
+    )
+    assert [gap for gap, _ in first.steps] == pytest.approx(
+        [across.LEAST, across.LEAST, 0.1, 0.1, 0.2, 0.2, 0.3, 1.5]
+    )
+    assert second.steps[-1] == pytest.approx((1.5, 1))
+    images = drawn(data)
+    assert images.svg.count(b"<path") > 2
+    assert images.narrow
+
+
+def test_many_configurations_are_cut_to_the_best_and_the_worst() -> None:
+    gaps = {f"c{k}": [[k / 10], [k / 10]] for k in range(12)}
+    data = across.profiles(across.Across("KID", ["a", "b"], gaps), list(gaps))
+    assert isinstance(data, Profiles)
+    assert [line.label for line in data.lines] == [*(f"c{k}" for k in range(7)), "c11"]
+
+
+def test_settings_of_searches_are_matched_by_where_they_come_from() -> None:
+    """Trial 0 is a setting with a name, trial 1 what theory predicts, trial 2 what was found."""
+    spec = {"method": "law", "first": [{}], "confirm": {"named": {"the paper's setting": 0}}}
+    kids = [0.5, 0.5], [0.2, 0.2], [0.1, 0.1]
+    records = [of(name, *kids, family="adls")._replace(spec=spec) for name in ("a", "b")]
+    found = across.across(records)
+    assert found is not None
+    assert found.gaps.keys() == {
+        "the paper's setting",
+        "what theory predicts",
+        "the best that a search found",
+    }
+
+
+def test_there_is_nothing_without_baselines_or_without_two_shared_configurations() -> None:
+    bare = RECORDS[0]._replace(baselines={})
+    assert across.blocks([bare, RECORDS[1]]) == []
+    assert across.blocks([of("digits", [0.1]), RECORDS[1]]) == []
+
+
+def test_a_comparison_has_a_section_for_each_family_of_several_datasets(tmp_path: Path) -> None:
+    more = [of(name, [0.1], [0.2], family="vegbm") for name in ("digits", "fashion")]
+    alone = of("digits", [0.1], [0.2], family="sigma")
+    page = compare.write_comparison([*RECORDS, *more, alone], tmp_path)
+    html = page.read_text(encoding="utf-8")
+    assert "Across datasets: init" in html
+    assert "Across datasets: vegbm" in html
+    assert "Across datasets: sigma" not in html
+    with (page.parent / "tables" / "across-init.csv").open(encoding="utf-8") as rows:
+        found = list(csv.DictReader(rows))
+    assert [row["configuration"] for row in found] == ["gaussian", "lognormal"]
+    assert (page.parent / "figures" / "profiles-vegbm.svg").is_file()
