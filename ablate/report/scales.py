@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize, SymLogNorm
@@ -23,7 +24,9 @@ CLEAR = 3
 """Numbers on the logarithmic part of an axis around zero do not touch beyond this factor."""
 
 
-def set_scale(ax: Axes, which: str, axis: Axis, remark: str = "", *, short: bool = False) -> None:
+def set_scale(
+    ax: Axes, which: Literal["x", "y"], axis: Axis, remark: str = "", *, short: bool = False
+) -> None:
     """Scale, label and ticks of the x or y axis, plain numbers also where it is logarithmic.
 
     short: the axis has room for a few numbers alone, as beside others on a phone.

@@ -129,8 +129,10 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
 
 
 def test_print_has_no_stranded_heading() -> None:
-    """A wide table starts a page of its own, and takes a heading right above it along."""
+    """A wide table starts a page of its own, and takes a heading right above it along; a table of
+    few rows is whole."""
     style = files("ablate.report").joinpath("style.css").read_text(encoding="utf-8")
     printed = style[style.index("@media print") :]
     assert "figure.broad { page: broad; }" in printed
     assert "h2:has(+ figure.broad) { page: broad; }" in printed
+    assert "figure.table:not(:has(tr:nth-child(15))) { break-inside: avoid; }" in printed
