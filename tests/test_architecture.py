@@ -59,6 +59,7 @@ HOMES = {
         *("cli.bundles", "cli.evaluate", "cli.features", "cli.report"),
     },
     "matplotlib": {
+        "report.dots",
         "report.drawing",
         "report.law_plot",
         "report.look",

@@ -91,11 +91,11 @@ def effects(results: StudyResults) -> Table:
     header = [words("knob"), numbers("trials"), words("values"), words("best", "best value")]
     header += [numbers("best_trials", "trials"), numbers("best_mean", f"mean {name}")]
     header += [words("worst", "worst value"), numbers("worst_trials", "trials")]
-    header += [numbers("worst_mean", f"mean {name}"), numbers("spearman", "Spearman ρ")]
+    header += [numbers("worst_mean", f"mean {name}"), numbers("spearman", "rank correlation")]
     caption = (
         f"Effect of each knob on {name}, over {over(results)}, the other knobs as they came. "
-        f"ρ > 0: {name} grows with the knob. A search does not vary its knobs independently: "
-        f"read this with the figures."
+        f"Rank correlation (Spearman's): above 0 {name} grows with the knob. A search does not "
+        f"vary its knobs independently: read this with the figures."
     )
     return Table("effects", caption, header, [_effect(results, knob) for knob in varied(results)])
 

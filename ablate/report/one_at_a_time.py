@@ -22,15 +22,17 @@ def sentences(results: StudyResults) -> list[str]:
     steps.sort(key=lambda step: sign * step["add_one"][metric]["value"])
     clear = [step for step in steps if step["add_one"][metric]["excludes_zero"]]
     alike = [step for step in steps if step not in clear]
-    said = [f"changes with {_listed(clear, metric)}"] * bool(clear)
-    said += [f"no change shows from {_listed(alike, metric)}"] * bool(alike)
+    sign_between = ";" if any("," in step["name"] for step in steps) else ","
+    said = [f"changes with {_listed(clear, metric, sign_between)}"] * bool(clear)
+    said += [f"no change shows from {_listed(alike, metric, sign_between)}"] * bool(alike)
     of_base = f"{metric_name(results, metric)} {text(estimate(base, metric))} of the base"
     return [f"{of_base}{' ' if clear else ': '}{'; '.join(said)} (95 %, of {results.variation})."]
 
 
-def _listed(steps: list[dict[str, Any]], metric: str) -> str:
-    """AdamW (+0.017 ± 0.004), half of the rate (−0.01 ± 0.02)"""
-    return ", ".join(f"{step['name']} {_signed(step, metric)}" for step in steps)
+def _listed(steps: list[dict[str, Any]], metric: str, sign_between: str) -> str:
+    """AdamW (+0.017 ± 0.004), half of the rate (−0.01 ± 0.02); names with commas need other signs
+    between them."""
+    return f"{sign_between} ".join(f"{step['name']} {_signed(step, metric)}" for step in steps)
 
 
 def _signed(step: dict[str, Any], metric: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from textwrap import fill
 from typing import Any
 
 import seaborn
@@ -10,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ablate.report.dots import points
 from ablate.report.look import (
     ABREAST,
     ACCENT,
     COLOURS,
-    CROWD,
     DASHED,
     INK,
     LINE,
@@ -26,7 +28,11 @@ from ablate.report.look import (
 )
 from ablate.report.names import number
 from ablate.report.scales import set_scale
-from ablate.report.shapes import Axis, Dot, Ladder, Panel, Panels, Scatter
+from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter
+
+LETTER = 5.2  # points: the width of a digit of a tick
+BESIDE = 60  # points of a panel's width beside its first and last values
+TALL = 22  # letters along the height of a panel
 
 
 def draw(data: Ladder | Panels | Scatter) -> Figure:
@@ -41,14 +47,14 @@ def draw_ladder(data: Ladder) -> Figure:
     tall = 0.42 if is_narrow() else 0.27
     figure = Figure(figsize=(width(), 1.2 + tall * len(data.dots)), layout="constrained")
     ax = figure.subplots()
-    _points(ax, data.dots, lines := [dot.x for dot in data.dots], across=True)
+    points(ax, data.dots, lines := [dot.x for dot in data.dots], across=True)
     if data.joined:
         ax.plot([dot.y.value for dot in data.dots], lines, color=QUIET, linewidth=1, zorder=1)
     _name_lines(ax, data.dots, lines)
     ax.set_ylim(len(data.dots) - 0.4, -0.6)
     for line in data.near:  # before the scale, whose ticks depend on how far the axis reaches
         ax.axvline(line.value, **DASHED)
-    beyond = "; ".join(line.text for line in data.far)
+    beyond = (";\n" if is_narrow() else "; ").join(line.text for line in data.far)
     set_scale(ax, "x", data.axis, f"\n(off the scale: {beyond})" if beyond else "")
     _bare(ax)
     for row, line in enumerate(data.near):
@@ -82,7 +88,9 @@ def draw_panels(data: Panels) -> Figure:
         if kinds:
             _draw_kinds(ax, panel, data.axis)
         else:
-            _draw_sweep(ax, panel, data.axis, labelled=place % columns == 0)
+            _draw_sweep(ax, panel, data.axis, 72 * wide / columns - BESIDE)
+            if place % columns:
+                ax.set_ylabel("")
     return figure
 
 
@@ -91,7 +99,7 @@ def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
         ax.plot([mean, mean], [place - 0.32, place + 0.32], color=INK, linewidth=1.6, zorder=2)
     aside = [0.14 * (turn % 3 - 1) for turn in range(len(panel.dots))]  # not to hide each other
     places = [dot.x + shift for dot, shift in zip(panel.dots, aside, strict=True)]
-    _points(ax, panel.dots, places, across=True)
+    points(ax, panel.dots, places, across=True)
     ax.set_yticks(range(len(panel.kinds)), list(panel.kinds))
     ax.set_ylim(len(panel.kinds) - 0.5, -0.5)
     ax.set_title(panel.axis.label, loc="left", fontsize=9, fontweight="bold")
@@ -100,17 +108,26 @@ def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
     _bare(ax)
 
 
-def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, labelled: bool) -> None:
-    _points(ax, panel.dots, [dot.x for dot in panel.dots], across=False)
-    set_scale(ax, "x", panel.axis)
+def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, room: float) -> None:
+    """room: points from the first of the panel's values to the last, about."""
+    points(ax, panel.dots, [dot.x for dot in panel.dots], across=False)
+    set_scale(ax, "x", panel.axis, short=is_narrow())
     set_scale(ax, "y", objective)
+    ax.set_ylabel("\n".join(fill(line, TALL) for line in objective.title.split("\n")))
     ax.xaxis.label.set_fontweight("bold")
-    if (ticks := panel.ticks()) and not panel.axis.log:
+    ticks = panel.ticks()
+    if ticks and not panel.axis.log and fit(ticks, room):
         ax.set_xticks(ticks, [number(tick) for tick in ticks])
     ax.margins(x=0.12)
-    if not labelled:
-        ax.set_ylabel("")
     seaborn.despine(ax=ax)
+
+
+def fit(ticks: list[float], room: float) -> bool:
+    """Whether the numbers of these ticks stand clear of each other in so many points."""
+    names, span = [len(number(tick)) for tick in ticks], ticks[-1] - ticks[0]
+    halves = [LETTER * (one + other) / 2 for one, other in pairwise(names)]
+    gaps = [room * (high - low) / span for low, high in pairwise(ticks)]
+    return all(gap > half + LETTER for gap, half in zip(gaps, halves, strict=True))
 
 
 def draw_scatter(data: Scatter) -> Figure:
@@ -122,7 +139,7 @@ def draw_scatter(data: Scatter) -> Figure:
     for i, label in enumerate(labels):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         group = [dot for dot in data.dots if dot.label == label]
-        _points(ax, group, [dot.x for dot in group], across=False, colour=colour, marker=marker)
+        points(ax, group, [dot.x for dot in group], across=False, colour=colour, marker=marker)
         ax.plot([], [], marker, color=colour, label=label, markersize=5)
     for line in data.near:
         ax.axhline(line.value, **DASHED)
@@ -130,7 +147,7 @@ def draw_scatter(data: Scatter) -> Figure:
     set_scale(ax, "y", data.y)
     _draw_front(ax, data)
     for line in data.near:
-        _note(ax, line.text, (1, line.value), (-3, 3), ("axes fraction", "data"), "right")
+        _name_baseline(ax, line, data.dots)
     if len(labels) > 1:
         lines = -(-len(labels) // (2 if is_narrow() else ABREAST))
         ax.legend(
@@ -144,15 +161,35 @@ def draw_scatter(data: Scatter) -> Figure:
     return figure
 
 
+def _name_baseline(ax: Axes, line: Baseline, dots: list[Dot]) -> None:
+    """Above its line, at the end where fewer dots are in the way."""
+    height = _place(ax, 1.0, line.value)[1]
+    places = [_place(ax, dot.x, dot.y.value) for dot in dots]
+    beside = [x for x, y in places if height - 0.04 < y < height + 0.1]
+    left = sum(x > 0.6 for x in beside) > sum(x < 0.4 for x in beside)
+    end, shift, align = (0, 3, "left") if left else (1, -3, "right")
+    _note(ax, line.text, (end, line.value), (shift, 3), ("axes fraction", "data"), align)
+
+
+def _place(ax: Axes, x: float, y: float) -> tuple[float, float]:
+    """Where a value stands in the axes, from (0, 0) to (1, 1)."""
+    across, up = (ax.transScale + ax.transLimits).transform((x, y))
+    return float(across), float(up)
+
+
 def _draw_front(ax: Axes, data: Scatter) -> None:
+    """The front's line and the numbers of its trials, but for those that would hide each other."""
     if not data.front:
         return
     ax.plot(*zip(*data.front, strict=True), color=ACCENT, linewidth=1.2, zorder=2)
-    for dot in data.dots:
-        if (dot.x, dot.y.value) in data.front:
-            right, up = data.beyond[0] > 0, data.beyond[1] > 0
-            shift = (4 if right else -4, 4 if up else -10)
-            side = "left" if right else "right"
+    right, up = data.beyond[0] > 0, data.beyond[1] > 0
+    shift, side = (4 if right else -4, 4 if up else -10), "left" if right else "right"
+    named: list[tuple[float, float]] = []
+    for dot in sorted(data.dots, key=lambda dot: not dot.best):
+        x, y = _place(ax, dot.x, dot.y.value)
+        hidden = any(abs(x - a) < 0.36 / width() and abs(y - b) < 0.06 for a, b in named)
+        if (dot.x, dot.y.value) in data.front and not hidden:
+            named.append((x, y))
             _note(ax, f"#{dot.trial}", (dot.x, dot.y.value), shift, "data", side)
 
 
@@ -165,57 +202,6 @@ def _note(
     align: str,
 ) -> None:
     ax.annotate(words, place, shift, coordinates, "offset points", ha=align, **SMALL)
-
-
-def _points(
-    ax: Axes,
-    dots: list[Dot],
-    places: list[float],
-    *,
-    across: bool,
-    colour: str | None = None,
-    marker: str = "o",
-) -> None:
-    """Trials with their intervals, at `places` of the other axis; one call to a kind of dot."""
-    placed = list(zip(dots, places, strict=True))
-    for kind in sorted({_kind(dot) for dot in dots}):
-        chosen = [(dot, place) for dot, place in placed if _kind(dot) == kind]
-        values = [dot.y.value for dot, _ in chosen]
-        halves = [dot.y.half or 0.0 for dot, _ in chosen]
-        others = [place for _, place in chosen]
-        style = {"fmt": marker} | _dot_style(*kind, len(dots) > CROWD, colour)
-        if across:
-            bars = ax.errorbar(values, others, xerr=halves, **style)
-        else:
-            bars = ax.errorbar(others, values, yerr=halves, **style)
-        bars[0].set_gid(_identity(ax, [dot.trial for dot, _ in chosen]))
-
-
-def _identity(ax: Axes, trials: list[int]) -> str:
-    """An id for the dots of these trials, by which the page finds them: trials0.2-5-7."""
-    figure: Any = ax.figure
-    return f"trials{figure.axes.index(ax)}.{len(ax.lines)}-{'-'.join(map(str, trials))}"
-
-
-def _kind(dot: Dot) -> tuple[bool, bool, bool]:
-    return dot.best, dot.leaks, dot.pruned
-
-
-def _dot_style(
-    best: bool, leaks: bool, pruned: bool, crowded: bool, colour: str | None
-) -> dict[str, Any]:
-    """Ringed if it is the best, hollow if it leaks data, a cross if pruned, small in a crowd."""
-    style: dict[str, Any] = {"color": colour or COLOURS[0], "zorder": 3}
-    style |= {"markersize": 4.5, "elinewidth": 1.1}
-    if crowded and not best:
-        style |= {"markersize": 3, "elinewidth": 0.6, "alpha": 0.45}
-    if best:
-        style |= {"markersize": 6.5, "markeredgecolor": INK, "zorder": 4, "color": colour or ACCENT}
-    if leaks:
-        style |= {"markerfacecolor": "white"}
-    if pruned:
-        style |= {"fmt": "x", "color": QUIET, "markersize": 4, "zorder": 2}
-    return style
 
 
 def _bare(ax: Axes) -> None:

@@ -1,11 +1,16 @@
-"""Figures as data, before they are drawn."""
+"""Figures as data, and where their words stand once they are drawn."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import matplotlib
 import pytest
 
-from ablate.report import figures, shapes
+from ablate.report import figures, plots, shapes
+from ablate.report.look import NARROW, STYLE
 from ablate.report.names import Estimate
+from ablate.report.shapes import Axis, Baseline, Dot, Ladder, Panel, Panels, Scatter
 from ablate.results import StudyResults
 from tests.report.reading import caption_of, two_objectives
 from tests.support.records import lost
@@ -125,3 +130,52 @@ def test_a_fronts_numbers_stand_where_no_dots_are() -> None:
     trade = figures.tradeoff(two_objectives())
     assert trade is not None
     assert trade.beyond == (-1, -1)
+
+
+def narrow() -> Any:
+    return matplotlib.rc_context(STYLE | {"figure.figsize": (NARROW, 3.2)})
+
+
+def test_what_is_off_the_scale_fits_a_phone() -> None:
+    """Two baselines in a line ran out of the figure at both ends."""
+    far = [Baseline("held-out images", -0.0014), Baseline("class Gaussians, no network", 1.373)]
+    dots = [Dot(n, "", float(n), Estimate(0.05)) for n in range(3)]
+    with narrow():
+        figure = plots.draw_ladder(Ladder(Axis("KID (lower is better)"), dots, [], far))
+        figure.draw_without_rendering()
+        label = figure.axes[0].xaxis.label.get_window_extent()
+    assert label.x0 >= 0
+    assert label.x1 <= figure.bbox.x1
+
+
+def test_a_title_of_two_lines_fits_the_height_of_a_panel() -> None:
+    dots = [Dot(n, "", float(n), Estimate(kid, 0.01)) for n, kid in enumerate((0.01, 0.1, 3.0))]
+    around_zero = Axis("FID at N = 256 (lower is better)", linear=0.05)
+    figure = plots.draw_panels(Panels(around_zero, [Panel(Axis("n"), dots)] * 3))
+    figure.draw_without_rendering()
+    label = figure.axes[0].yaxis.label.get_window_extent()
+    assert label.y0 >= 0
+    assert label.y1 <= figure.bbox.y1
+
+
+def test_ticks_whose_numbers_would_touch_do_not_fit() -> None:
+    assert plots.fit([1.0, 3.0], 40)
+    assert plots.fit([0.06958, 0.1725, 0.4193], 160)
+    assert not plots.fit([0.06958, 0.1725, 0.4193], 70)
+
+
+@pytest.mark.parametrize(("x", "side"), [(20.0, "left"), (6.0, "right")])
+def test_a_baseline_is_named_where_no_dots_are_in_the_way(x: float, side: str) -> None:
+    dots = [Dot(0, "", 6.0, Estimate(0.1)), Dot(1, "", 20.0, Estimate(2.0))]
+    dots += [Dot(n, "", x, Estimate(1.0 + n / 100)) for n in range(2, 6)]
+    data = Scatter(Axis("NFE"), Axis("KID"), dots, [Baseline("no network", 1.0)], [])
+    (note,) = plots.draw_scatter(data).axes[0].texts
+    assert note.get_horizontalalignment() == side
+
+
+def test_numbers_of_a_front_do_not_hide_each_other() -> None:
+    corners = [(1.0, 1.0), (2.0, 0.5), (2.05, 0.49), (9.0, 0.1)]
+    dots = [Dot(n, "", x, Estimate(y), n == 2) for n, (x, y) in enumerate(corners)]
+    data = Scatter(Axis("NFE"), Axis("KID"), dots, [], corners)
+    named = {note.get_text() for note in plots.draw_scatter(data).axes[0].texts}
+    assert named == {"#0", "#2", "#3"}  # 2 is the best

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ablate.report import figures, ladder, render, sections, summary, tables
+from ablate.report import figures, ladder, one_at_a_time, render, sections, summary, tables
 from ablate.report.blocks import Paragraph, figures_in, tables_in
 from ablate.report.names import Estimate
 from ablate.report.shapes import Axis
@@ -214,6 +214,17 @@ def test_the_best_of_alternatives_is_quoted_because_no_step_is_the_last(
     quoted = summary.headline(alternatives)
     assert quoted is not None
     assert quoted.number == 13
+
+
+def test_steps_with_commas_in_their_names_stand_apart(climbed: StudyResults) -> None:
+    """AdamW, a third of the rate (+0.07) after AdamW (+0.02) read as three steps."""
+    plain = one_at_a_time.sentences(climbed)[0]
+    first, *others = DOCUMENT["steps"]
+    renamed = [first | {"name": f"{first['name']}, slower"}, *others]
+    named = climbed._replace(ladder=DOCUMENT | {"steps": renamed})
+    (found,) = one_at_a_time.sentences(named)
+    assert "), " not in found
+    assert "), " in plain
 
 
 def test_trials_are_named_by_the_steps_that_lead_to_them(climbed: StudyResults) -> None:

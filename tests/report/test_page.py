@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 from ablate.report import answer, render
@@ -125,3 +126,13 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert "No interval." in html
     assert "±" not in html
     assert "kid_half_width" not in (tmp_path / "r/tables/trials.csv").read_text()
+
+
+def test_print_has_no_stranded_heading() -> None:
+    """A wide table starts a page of its own, and takes a heading right above it along; a table of
+    few rows is whole."""
+    style = files("ablate.report").joinpath("style.css").read_text(encoding="utf-8")
+    printed = style[style.index("@media print") :]
+    assert "figure.broad { page: broad; }" in printed
+    assert "h2:has(+ figure.broad) { page: broad; }" in printed
+    assert "figure.table:not(:has(tr:nth-child(15))) { break-inside: avoid; }" in printed

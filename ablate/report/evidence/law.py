@@ -16,6 +16,9 @@ from ablate.results import StudyResults
 LEVELS = 1000
 """N of the paper's runs, in whose units chi is given."""
 
+FEWEST = 4
+"""Places on the map that its dots take, at least: fewer show no more than a table."""
+
 LINE = 40
 """Points of the law's line."""
 
@@ -47,8 +50,11 @@ def law_map(results: StudyResults) -> LawMap | None:
         and (step := step_of(trial.params)) is not None
     ]
     spread = {round(each[1], 9) for each in having}, {round(each[2], 9) for each in having}
-    if any(len(each) < 2 for each in spread) or len(having) < 4:
+    apart = {(round(x, 9), round(r, 9)) for _, x, r in having}
+    if any(len(each) < 2 for each in spread) or len(apart) < FEWEST:
         return None
+    sign = results.objectives[0].sign  # the best come last and lie on top
+    having.sort(key=lambda each: -sign * found[each[0].number].value)
     positive = [each[1] for each in having if each[1] > 0]
     left = min(positive) / 3 if positive else 1e-5
     pruned = {trial.number for trial, _ in pruned_trials(results)}
