@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ablate.report.colouring import colour_names, colouring_knob
 from ablate.report.effects import by_value
 from ablate.report.knobs import distinguishing, is_scale, knob_values, varied
 from ablate.report.names import (
@@ -117,8 +118,14 @@ def _choice(results: StudyResults, knob: str) -> Panel:
 
 
 def sweeps(results: StudyResults) -> Panels | None:
-    """The objective against each knob that is a number; None if there is no such knob."""
-    return _panels(results, [_sweep(results, k) for k in _seen(results, numbers=True)])
+    """The objective against each knob that is a number, coloured by another knob; None if there is
+    no such knob."""
+    swept, seen = _seen(results, numbers=True), _with_results(results)
+    plain = _panels(results, [_sweep(results, knob) for knob in swept])
+    by = colouring_knob(results, swept, seen)
+    if plain is None or by is None:
+        return plain
+    return plain._replace(by=knob_name(by), colours=colour_names(results, by, seen))
 
 
 def _sweep(results: StudyResults, knob: str) -> Panel:

@@ -11,6 +11,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
 from ablate.report.dots import points
 from ablate.report.look import (
@@ -88,10 +89,31 @@ def draw_panels(data: Panels) -> Figure:
         if kinds:
             _draw_kinds(ax, panel, data.axis)
         else:
-            _draw_sweep(ax, panel, data.axis, 72 * wide / columns - BESIDE)
+            _draw_sweep(ax, panel, data, 72 * wide / columns - BESIDE)
             if place % columns:
                 ax.set_ylabel("")
+    if data.colours:
+        _name_colours(figure, data)
     return figure
+
+
+def _name_colours(figure: Figure, data: Panels) -> None:
+    """The values of the knob that colours the dots, above the panels."""
+    made = [
+        Line2D([], [], color=colour, marker=marker, linestyle="", markersize=5, label=str(value))
+        for value, (colour, marker) in _looks(data).items()
+    ]
+    columns = min(len(made), 2 if is_narrow() else ABREAST)
+    style: dict[str, Any] = {"handletextpad": 0, "frameon": False, "alignment": "left"}
+    figure.legend(handles=made, title=data.by, ncols=columns, loc="outside upper left", **style)
+
+
+def _looks(data: Panels) -> dict[str | None, tuple[str | None, str]]:
+    """Value of the knob that colours the dots -> colour and marker; the same for all without."""
+    looks: dict[str | None, tuple[str | None, str]] = {}
+    for value in data.colours.values():
+        looks.setdefault(value, (COLOURS[len(looks) % len(COLOURS)], MARKERS[len(looks)]))
+    return looks or {None: (None, "o")}
 
 
 def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
@@ -108,12 +130,14 @@ def _draw_kinds(ax: Axes, panel: Panel, objective: Axis) -> None:
     _bare(ax)
 
 
-def _draw_sweep(ax: Axes, panel: Panel, objective: Axis, room: float) -> None:
+def _draw_sweep(ax: Axes, panel: Panel, data: Panels, room: float) -> None:
     """room: points from the first of the panel's values to the last, about."""
-    points(ax, panel.dots, [dot.x for dot in panel.dots], across=False)
+    for value, (colour, marker) in _looks(data).items():
+        dots = [dot for dot in panel.dots if data.colours.get(dot.trial) == value]
+        points(ax, dots, [dot.x for dot in dots], across=False, colour=colour, marker=marker)
     set_scale(ax, "x", panel.axis, short=is_narrow())
-    set_scale(ax, "y", objective)
-    ax.set_ylabel("\n".join(fill(line, TALL) for line in objective.title.split("\n")))
+    set_scale(ax, "y", data.axis)
+    ax.set_ylabel("\n".join(fill(line, TALL) for line in data.axis.title.split("\n")))
     ax.xaxis.label.set_fontweight("bold")
     ticks = panel.ticks()
     if ticks and not panel.axis.log and fit(ticks, room):

@@ -132,8 +132,10 @@ def knobs(results: StudyResults, context: Context) -> list[Block]:
     blocks: list[Block] = []
     crosses = " Crosses: pruned, at their last value." if pruned_trials(results) else ""
     blocks += _figure(results, "choices", figures.choices(results), what, crosses)
+    swept = figures.sweeps(results)
     what = "against each numeric knob, a point per trial"
-    blocks += _figure(results, "sweeps", figures.sweeps(results), what, crosses)
+    what += f", coloured by {swept.by}" if swept is not None and swept.by else ""
+    blocks += _figure(results, "sweeps", swept, what, crosses)
     blocks += exchange.blocks(results)
     made = [effects.effects(results)]
     if results.importance:

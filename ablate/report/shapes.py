@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ablate.report.names import Estimate, number
@@ -96,6 +97,8 @@ class Panels(NamedTuple):
 
     axis: Axis  # the objective's
     panels: list[Panel]
+    by: str = ""  # the knob that colours the dots
+    colours: Mapping[int, str] = MappingProxyType({})  # trial -> its value of that knob, in order
 
 
 class Scatter(NamedTuple):

@@ -82,6 +82,27 @@ def test_panels_hold_every_varied_knob_once(results: StudyResults) -> None:
     assert [len(panel.dots) for panel in sweeps.panels] == [11, 11, 11, 11, 15]
 
 
+def test_sweeps_are_coloured_by_the_knob_that_moves_the_mean_most(results: StudyResults) -> None:
+    """Of sampler, init, chi, L, n and levels that is init: log-normal starts have 0.119 to 0.142,
+    all others less than 0.045."""
+    data = figures.sweeps(results)
+    assert data is not None
+    assert data.by == "init"
+    assert list(dict.fromkeys(data.colours.values())) == [
+        *("class-average", "class-gaussian", "forward-data (leaks data)", "lognormal"),
+    ]
+    assert data.colours[2] == "lognormal"
+    assert data.colours.keys() == {dot.trial for panel in data.panels for dot in panel.dots}
+
+
+def test_a_sweep_of_the_only_knob_has_one_colour(results: StudyResults) -> None:
+    alone = [t._replace(params={"chi": t.params["chi"]}) for t in results.trials[:4]]
+    alone[0] = alone[0]._replace(params={"chi": 0.5})
+    data = figures.sweeps(results._replace(trials=alone))
+    assert data is not None
+    assert (data.by, dict(data.colours)) == ("", {})
+
+
 def test_what_was_pruned_is_shown_at_its_last_value(results: StudyResults) -> None:
     settings = {**results.trials[0].params, "init": "gaussian", "chi": 0.99}
     partial = {"kid_n64": 0.9, "kid_n128": 0.5, "fid_n128": 9.0}
