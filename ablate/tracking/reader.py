@@ -90,7 +90,7 @@ class Reader:
         """An artifact's local path: under the root, or downloaded."""
         folder = artifacts_of(self._workspace, checked_name(run_id, "the record: a run's id"))
         file = folder / name if folder else self._served.fetch(run_id, name)
-        if file is None or not file.exists():
+        if file is None or not file.is_file():
             raise FileNotFoundError(f"run {run_id} has no {name}")
         return file
 
