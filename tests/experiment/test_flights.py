@@ -44,7 +44,7 @@ from tests.support.studies import (
 class Threads:
     """An executor whose jobs take as long as a test says. They see each other through pickles."""
 
-    here, threads = False, 1
+    here, local, threads = False, True, 1
 
     def __init__(
         self, setup: Setup, slots: int, seconds: Callable[[int], float] = lambda n: 0.0
