@@ -1,5 +1,6 @@
 """Errors that users see as one line, and passwords that no message may show."""
 
+import os
 import re
 
 
@@ -23,13 +24,36 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-PASSWORD = re.compile(r"(\w[\w+.-]*://[^\s:/@]*):[^\s@]+@")
+PASSWORD = re.compile(r"((?:\w[\w+.-]*:)?//[^\s:/@]*):[^\s@]+@(?:[^\s/@?#]*@)*")
+"""A password in a URL. One with an @ that is not written as %40 ends at the last @."""
+
+TOKEN = re.compile(r"(https?://)[^\s:/@]+@")
+"""A token in the place of a user."""
+
+SECRET = r"passw(?:or)?d|passphrase|pwd|token|secret|(?:api|access)[_-]?key|credential|signature"
 QUERY_PASSWORD = re.compile(
-    r"([\w-]*(?:passw(?:or)?d|passphrase|pwd|token|secret|api[_-]?key|signature)[\w-]*=)([^\s&]+)",
+    rf"([\w-]*(?:{SECRET}|auth(?==)|sig(?==))[\w-]*=)"
+    r"""((?:'[^']*'|"[^"]*")?[^\s&]*)""",
     re.IGNORECASE,
 )
 """A password in the query of a URL, as libpq and servers of artifacts accept it, up to the next
 field: quotes may belong to it."""
+
+ITEM = re.compile(
+    rf"([\"'][\w-]*(?:{SECRET})[\w-]*[\"']\s*:\s*[\"'])[^\"']+"
+    r"|(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"']+",
+    re.IGNORECASE,
+)
+"""A secret in JSON or in a header of a request."""
+
+VARIABLES = (
+    *("RAY_AUTH_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "PGPASSWORD"),
+    *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+)
+"""Variables of the environment that hold a secret, for libraries that this package calls."""
+
+SHORTEST = 4
+"""Characters of a variable's value that is hidden: a shorter one would take words apart."""
 
 _secrets: set[str] = set()
 
@@ -49,7 +73,10 @@ def keep_secret(url: str) -> None:
 
 
 def hide_secrets(text: str) -> str:
-    """Replace passwords by ***: those remembered, and any that a URL in the text contains."""
-    for secret in sorted(_secrets, key=len, reverse=True):
+    """Replace passwords by ***: those remembered, those of the environment, and any that a URL, a
+    header or JSON in the text contains."""
+    values = {value for name in VARIABLES if len(value := os.environ.get(name, "")) >= SHORTEST}
+    for secret in sorted(_secrets | values, key=len, reverse=True):
         text = text.replace(secret, "***")
-    return QUERY_PASSWORD.sub(r"\1***", PASSWORD.sub(r"\1:***@", text))
+    text = QUERY_PASSWORD.sub(r"\1***", TOKEN.sub(r"\1***@", PASSWORD.sub(r"\1:***@", text)))
+    return ITEM.sub(lambda found: f"{found[1] or found[2]}***", text)

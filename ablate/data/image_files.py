@@ -16,6 +16,9 @@ from torch import Tensor
 from ablate.core.errors import UserError, first_line
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF")
+"""By content: Pillow would hand a PostScript file to Ghostscript, whatever it is called."""
+
 MOST_PIXELS = 4096 * 4096
 """Of one picture: metrics look at far fewer, and a small file can claim gigabytes."""
 
@@ -69,8 +72,10 @@ def _size(image: Tensor) -> str:
 
 
 def _picture(file: Path) -> Tensor:
+    if not file.is_file():  # a pipe would be waited for
+        raise UserError(f"{file}: not a file")
     try:
-        with Image.open(file) as opened:
+        with Image.open(file, formats=FORMATS) as opened:
             if math.prod(opened.size) > MOST_PIXELS:  # as its header says: nothing is decoded yet
                 size = "×".join(map(str, opened.size))
                 raise UserError(f"{file}: {size}; at most {MOST_PIXELS:,} pixels are read")

@@ -157,6 +157,8 @@ def find(name: str, workspace: Workspace) -> Path:
 
 def read_card(path: Path) -> Card:
     """The card of a bundle, without reading the weights."""
+    if not path.is_file():  # a pipe would be waited for
+        raise UserError(f"bundle {path}: not a file")
     try:
         with safe_open(path, "pt") as file:
             text = (file.metadata() or {}).get("ablate")

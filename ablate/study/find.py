@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ablate.core.bounded_toml import bounded
 from ablate.core.errors import UserError
 from ablate.core.file_names import checked_name
 from ablate.core.unknown_names import unknown
@@ -16,6 +17,9 @@ from ablate.study.families import FACTS, Member, members
 from ablate.study.file import validated
 from ablate.study.resolve import resolve
 from ablate.study.toml_file import read_tables
+
+LONGEST_CHAIN = 20
+"""Files that extend one another: nobody can follow more."""
 
 
 class Source(NamedTuple):
@@ -46,8 +50,9 @@ def find(workspace: Workspace, name: str, seen: tuple[Path, ...] = ()) -> Source
     relatives = _relatives(workspace)
     if name in relatives:
         member = relatives[name]
-        tables = member.fill(read_tables(member.template))
-        return Source(name, f"{name} ({member.template})", tables, member.family)
+        where = f"{name} ({member.template})"
+        tables = bounded(member.fill(read_tables(member.template)), where)
+        return Source(name, where, tables, member.family)
     if files:  # all of them extend this one
         raise UserError(_circle(seen, files[0]))
     raise UserError(unknown("study", name, names(workspace)))
@@ -98,6 +103,8 @@ def _from_file(workspace: Workspace, path: Path, seen: tuple[Path, ...]) -> Sour
     name = checked_name(path.name.removesuffix(".toml"), f"study file {path}: its name")
     if path.resolve() in seen:
         raise UserError(_circle(seen, path))
+    if len(seen) >= LONGEST_CHAIN:
+        raise UserError(f"{seen[0]}: more than {LONGEST_CHAIN} files extend one another")
     tables, seen = read_tables(path), (*seen, path.resolve())
     if "extends" in tables:
         base = tables.pop("extends")
@@ -107,7 +114,7 @@ def _from_file(workspace: Workspace, path: Path, seen: tuple[Path, ...]) -> Sour
             below = _from_file(workspace, path.parent / base, seen)
         else:
             below = find(workspace, base, seen)
-        tables = _merged(below.tables, tables)
+        tables = bounded(_merged(below.tables, tables), str(path))
     return Source(name, str(path), tables)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ablate.core.workspace import Workspace
 from ablate.results import STUDY as STUDY_FILE
+from ablate.tracking.vocabulary import worked
 
 RUNS = """
 SELECT e.name, r.run_uuid, r.status, t.key, t.value
@@ -41,15 +42,15 @@ def progress(workspace: Workspace) -> dict[str, str] | None:
         if "ablate.confirms" in tags:
             continue
         if tags.get("ablate.kind") == "trial" and status in ENDED:
-            ended[tags["ablate.study"]].add(tags["ablate.trial"])
+            ended[tags.get("ablate.study", "")].add(tags.get("ablate.trial", ""))
         elif tags.get("ablate.kind") == "study":
             studies.append((name, run_id, tags))
     states: dict[str, str] = {}
-    for name, run_id, tags in sorted(studies, key=lambda each: float(each[2]["ablate.worked"])):
+    for name, run_id, tags in sorted(studies, key=lambda each: worked(each[2])):
         planned = _planned(workspace.artifacts / name / run_id / "artifacts" / STUDY_FILE)
         if planned is not None:  # else it was killed as it began
-            done = len(ended[tags["ablate.study"]])
-            states[name] = f"{tags['ablate.budget']}: {done} of {planned} trials"
+            done = len(ended[tags.get("ablate.study", "?")])
+            states[name] = f"{tags.get('ablate.budget', '?')}: {done} of {planned} trials"
     return states
 
 

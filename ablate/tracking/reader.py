@@ -17,7 +17,6 @@ from ablate.results import (
     CONFIRMATION,
     IMPORTANCE,
     LADDER,
-    OLD_VOCABULARY,
     PROTOCOLS,
     VOCABULARY,
     Objective,
@@ -26,6 +25,12 @@ from ablate.results import (
     Vocabulary,
 )
 from ablate.results import STUDY as STUDY_FILE
+from ablate.tracking.documents import (
+    checked_study,
+    checked_table,
+    checked_tables,
+    checked_vocabulary,
+)
 from ablate.tracking.local_runs import LocalRuns
 from ablate.tracking.relocation import artifacts_of
 from ablate.tracking.times import at_work, times
@@ -38,12 +43,16 @@ from ablate.tracking.vocabulary import (
     OLD_BASELINE,
     STATE,
     STUDY,
-    WORKED,
     RecordedRun,
+    worked,
 )
 
 if TYPE_CHECKING:
     from ablate.tracking.served_runs import ServedRuns
+
+
+WRONG = (KeyError, TypeError, AttributeError, RecursionError, ValueError, ArithmeticError)
+"""Exceptions at what no version of this package wrote."""
 
 
 class Runs(Protocol):
@@ -81,7 +90,7 @@ class Reader:
         """An artifact's local path: under the root, or downloaded."""
         folder = artifacts_of(self._workspace, checked_name(run_id, "the record: a run's id"))
         file = folder / name if folder else self._served.fetch(run_id, name)
-        if file is None or not file.exists():
+        if file is None or not file.is_file():
             raise FileNotFoundError(f"run {run_id} has no {name}")
         return file
 
@@ -99,20 +108,20 @@ class Reader:
             return None
         tags = {KIND: "study"} | ({BUDGET: budget} if budget else {})
         studies = self._runs.runs(experiment, tags)
-        for run in sorted(studies, key=lambda run: float(run.data.tags[WORKED]), reverse=True):
+        for run in sorted(studies, key=lambda run: worked(run.data.tags), reverse=True):
             try:
                 return self._results(experiment, run)
             except (FileNotFoundError, json.JSONDecodeError):  # killed before it was written
                 continue
-            except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            except WRONG as error:
                 wrong = f"{type(error).__name__}: {first_line(error)[:80]}"
                 raise UserError(f"run {run.info.run_id}: not a study's record ({wrong})") from None
         return None
 
     def _results(self, experiment: str, run: RecordedRun) -> StudyResults:
         tags, run_id = run.data.tags, run.info.run_id
-        spec = self._document(run_id, STUDY_FILE)
-        protocols = self._document(run_id, PROTOCOLS)
+        spec = checked_study(self._document(run_id, STUDY_FILE), f"run {run_id}")
+        protocols = checked_tables(self._document(run_id, PROTOCOLS), f"run {run_id}", PROTOCOLS)
         runs = self._runs.runs(experiment, {STUDY: tags[STUDY]})
         again = {each.info.run_id for each in runs if CONFIRMS in each.data.tags}
         for each in runs:
@@ -145,21 +154,15 @@ class Reader:
     def _at_the_end(self, run_id: str, name: str) -> dict[str, Any]:
         """A document that a study has when it is finished; empty before that."""
         try:
-            return self._document(run_id, name)
+            return checked_table(self._document(run_id, name), f"run {run_id}", name)
         except FileNotFoundError:
             return {}
 
     def _vocabulary(self, run_id: str) -> Vocabulary:
-        try:
-            document = self._document(run_id, VOCABULARY)
-        except FileNotFoundError:
-            return OLD_VOCABULARY
-        knobs = document.get("knobs", {})
-        return Vocabulary(document["labels"], frozenset(document["leaking"]), knobs)
+        return checked_vocabulary(self._at_the_end(run_id, VOCABULARY), f"run {run_id}")
 
-    def _document(self, run_id: str, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.fetch(run_id, name).read_text())
-        return document
+    def _document(self, run_id: str, name: str) -> Any:
+        return json.loads(self.fetch(run_id, name).read_text())
 
 
 def _spans(runs: Iterable[RecordedRun]) -> Iterator[tuple[int | None, int | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -69,3 +70,11 @@ def state_of(run: RecordedRun) -> str:
 
 def trial_number(run: RecordedRun) -> int:
     return int(run.data.tags[TRIAL])
+
+
+def worked(tags: Tags) -> float:
+    """When a process last opened a study; one without a time comes before all others."""
+    try:
+        return float(tags[WORKED])
+    except (KeyError, ValueError):
+        return -math.inf

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from ablate.core.bounded_toml import parse_toml
+from ablate.core.bounded_toml import read_toml
 from ablate.core.errors import UserError
 from ablate.core.files import locked
 from ablate.core.provenance import versions
@@ -35,10 +35,7 @@ metric says how many there are."""
 def read_recipe(path: Path) -> Recipe:
     """The recipe in a TOML file."""
     try:
-        tables = parse_toml(path.read_text(encoding="utf-8"), str(path))
-        return Recipe.model_validate(tables)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from None
+        return Recipe.model_validate(read_toml(path))
     except ValidationError as error:
         raise UserError(f"{path}: {one_line(error)}") from None
 

@@ -85,7 +85,9 @@ def whole_study(executor: Executor, cells: int, seconds: float) -> float:
         copy_of_record(workspace.record)
         copy_of_search(workspace.search)
         setup = prepare(read(find(workspace, "overhead"), "quick"), workspace)
-        worker.run(setup, workspace, clock, executor)
+        outcome = worker.run(setup, workspace, clock, executor)
+        if outcome.ran != cells or outcome.failures:  # else its time says nothing
+            raise RuntimeError(f"{outcome.ran} of {cells} trials; {outcome.failures[:1]}")
     return clock.last - clock.first
 
 

@@ -35,7 +35,7 @@ def install(seconds: float) -> None:
     """In this process cells sleep from now on, and nothing is drawn, measured or compared."""
     from ablate.experiment import cell_attempts, worker
 
-    def elsewhere(_: object, asked: Any, __: object) -> Any:
+    def elsewhere(_: object, asked: Any, *__: object) -> Any:
         (value,) = yield [Sleep(seconds, objective(asked.settings.knobs()))]
         return result(value)
 

@@ -74,6 +74,14 @@ def test_an_address_that_is_none_or_that_nobody_answers(tiny_bundle: Path, tmp_p
     assert PASSWORD not in line
 
 
+def test_a_password_before_a_plain_address_is_not_shown() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(UserError) as error:
+        Cluster(f"me:{PASSWORD}@127.0.0.1:1", None, None)
+    assert "***@127.0.0.1:1" in str(error.value)
+    assert PASSWORD not in str(error.value)
+
+
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_a_server_that_is_silent_is_not_waited_for(scheme: str) -> None:
     """Ray itself would wait for minutes."""

@@ -22,6 +22,16 @@ from ablate.core.plain_text import plain
         "s3://bucket/x?X-Amz-Signature=hunter2",
         "https://host/?api_key=hunter2",
         'http://host/?password=it\'s-"hunter2"',
+        "postgresql://me:p@hunter2@host/db",
+        "https://hunter2@host/",
+        "//me:hunter2@host:6379",
+        "http://host/?access_key=hunter2",
+        "http://host/?auth=hunter2",
+        "https://host/?sig=hunter2&x=1",
+        "host=db password='a hunter2' dbname=x",
+        "Authorization: Bearer hunter2",
+        "{'Authorization': 'Basic hunter2'}",
+        '{"password": "a hunter2"}',
     ],
 )
 def test_a_password_in_a_url_is_hidden(text: str) -> None:
@@ -34,9 +44,19 @@ def test_a_kept_password_is_hidden_wherever_it_stands() -> None:
     assert hide_secrets("the server does not take swordfish!") == "the server does not take ***"
 
 
+def test_secrets_of_the_environment_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "swordfish")
+    monkeypatch.setenv("PGPASSWORD", "a")  # hiding it would take words apart
+    assert hide_secrets("a token swordfish was refused") == "a token *** was refused"
+
+
 def test_other_text_stays_as_it_is() -> None:
-    text = "study a/quick: --tracking-uri http://host:5000 (see ablate --help)"
-    assert hide_secrets(text) == text
+    for text in (
+        "study a/quick: --tracking-uri http://host:5000 (see ablate --help)",
+        "unexpected token: x; author=me, password: none given",
+        "postgresql://me@host/db and ray://head:10001",
+    ):
+        assert hide_secrets(text) == text
 
 
 @pytest.mark.parametrize(

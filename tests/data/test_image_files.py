@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import struct
 import warnings
@@ -186,3 +187,22 @@ def test_arrays_of_something_else(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=np.zeros((2, 1, 3, 3), np.uint8))
     (tmp_path / "renamed.npy").write_bytes((tmp_path / "a.npz").read_bytes())
     assert "renamed.npy: cannot be read" in refused(tmp_path / "renamed.npy")
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(UserError, match=r"a\.png: not a file"):
+        read_images(tmp_path)
+
+
+def test_postscript_is_not_handed_to_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow knows it by its content, and calls Ghostscript to draw it."""
+    from PIL import EpsImagePlugin
+
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: pytest.fail("called"))
+    head = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n"
+    (tmp_path / "a.png").write_bytes(head + b"showpage\n")
+    with pytest.raises(UserError, match=r"a\.png: cannot be read"):
+        read_images(tmp_path)

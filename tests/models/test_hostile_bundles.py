@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ def test_one_bad_file_does_not_hide_the_other_bundles(tmp_path: Path) -> None:
     assert "cannot be read" in found["bad"]["error"]
     assert found["digits"]["shape"] == [1, 8, 8]
     assert "error" not in found["digits"]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.bundles.mkdir(parents=True)
+    os.mkfifo(workspace.bundles / "pipe.safetensors")
+    file = bundles.available_bundles(workspace)["pipe"]
+    assert "not a file" in _listed("pipe", file)["error"]
+    assert "not a file" in refusal(file)
 
 
 # --- digests of what is shipped ----------------------------------------------------------------

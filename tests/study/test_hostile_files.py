@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ablate.core.bounded_toml import parse_toml
 from ablate.core.errors import UserError
 from ablate.core.workspace import Workspace
 from ablate.study.find import broken_families, find, names, read
+from ablate.training.pack import read_recipe
 
 GOOD = """
 question = "Which?"
@@ -44,7 +48,8 @@ def good(choices: str = "[0.995, 1.0]", samples: str = "8") -> str:
             "chi: 20,000 items; at most 2,000",
         ),
         (good(choices=f"[{', '.join(map(str, range(2_001)))}]"), "2,001 items; at most 2,000"),
-        (good(choices=f"[{', '.join(map(str, range(700_000)))}]"), "characters; at most 1,000,000"),
+        (good(choices=f"[{', '.join(map(str, range(700_000)))}]"), "bytes; at most 1,000,000"),
+        (good(choices=f"[{', '.join(map(str, range(170_000)))}]"), "characters; at most 1,000,000"),
     ],
 )
 def test_a_file_beyond_all_bounds_is_one_line(text: str, words: str, tmp_path: Path) -> None:
@@ -124,3 +129,77 @@ def test_a_file_extends_the_shipped_study_that_it_replaces(tmp_path: Path) -> No
         folder.mkdir()
         workspace = extending(folder, **{name: name})
         assert find(workspace, name).tables == find(Workspace(Path()), name).tables
+
+
+# --- files that are none, and files beyond what is read ----------------------------------------
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(3 * 10**9)  # a hole: it takes no room
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(_pipe, "not a file"), (_endless, "not a file"), (_huge, "bytes; at most"), (Path.mkdir, "")],
+)
+def test_what_is_no_file_or_a_huge_one_is_not_read(
+    make: Callable[[Path], None], words: str, tmp_path: Path
+) -> None:
+    """A pipe would be waited for, and /dev/zero has no end."""
+    (tmp_path / "studies").mkdir()
+    make(tmp_path / "studies" / "x.toml")
+    with pytest.raises(UserError, match=rf"x\.toml: .*{words}"):
+        find(Workspace(tmp_path), "x")
+    with pytest.raises(UserError, match=rf"x\.toml: .*{words}"):
+        read_recipe(tmp_path / "studies" / "x.toml")
+
+
+@pytest.mark.parametrize("part", ["a", '"a b"', "'c'", "a-1 "])
+def test_a_key_of_many_parts_takes_no_time(part: str, tmp_path: Path) -> None:
+    """The parser takes time with the square of the parts: these would be hours."""
+    (tmp_path / "x.toml").write_text(".".join([part] * (900_000 // len(part) // 2)) + " = 1\n")
+    with pytest.raises(UserError, match="a key is nested more than 20 deep"):
+        find(Workspace(tmp_path), str(tmp_path / "x.toml"))
+
+
+def test_text_that_looks_like_no_key_is_read_as_before(tmp_path: Path) -> None:
+    """A long list, a long word, and many quotes; looking at them takes no time, either."""
+    words = {"a": "0.5, " * 1900, "b": f'"{"x" * 300_000}"', "c": '"' + "it's. " * 40_000 + '"'}
+    text = f"a = [{words['a']}]\nb = {words['b']}\nc = {words['c']}\n"
+    tables = parse_toml(text, "x")
+    assert (len(tables["a"]), len(tables["b"]), len(tables["c"])) == (1900, 300_000, 240_000)
+
+
+def test_a_long_chain_of_files_is_one_line(tmp_path: Path) -> None:
+    """Twenty are read; a thousand were a traceback, also of `ablate list` for all others."""
+    chain = {f"c{n}": f"c{n + 1}" for n in range(1500)}
+    workspace = extending(tmp_path, **chain)
+    with pytest.raises(UserError, match=r"c0\.toml: more than 20 files extend one another"):
+        find(workspace, "c0")
+    (tmp_path / "studies" / "c19.toml").write_text(good())
+    assert find(workspace, "c0").question == "Which?"
+
+
+def test_what_files_make_together_is_bounded(tmp_path: Path) -> None:
+    """Each is within bounds; a template and the files of a chain are not."""
+    families = tmp_path / "studies" / "families"
+    families.mkdir(parents=True)
+    (families / "datasets.toml").write_text(f"[x]\nmany = {[1] * 2000}\n")
+    (families / "f.toml").write_text(good(choices=str(["$many"] * 2000)))
+    with pytest.raises(UserError, match=r"search\.chi: 4,000,000 items"):
+        find(Workspace(tmp_path), "x-f")
+    for n in range(2):
+        keys = "".join(f"k{n}{i} = 1\n" for i in range(1500))
+        base = 'extends = "0.toml"\n' if n else ""
+        (tmp_path / f"{n}.toml").write_text(base + keys)
+    with pytest.raises(UserError, match="3,000 items; at most 2,000"):
+        find(Workspace(tmp_path), str(tmp_path / "1.toml"))

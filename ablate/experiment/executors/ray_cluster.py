@@ -49,7 +49,7 @@ class Cluster:
         started if there is none; device: auto takes GPUs if there are any."""
         ray = find_ray()
         handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-        keep_secret(address)
+        keep_secret(address if "://" in address else f"//{address}")
         try:
             _connect(ray, address)
         finally:
