@@ -92,10 +92,6 @@ class Replacing:
 
     here = False
 
-    @property
-    def local(self) -> bool:
-        return self._executor.local
-
     def __init__(self, executor: Executor, replace: Callable[[int, Job], Job]) -> None:
         self._executor, self._replace, self._given = executor, replace, 0
 
