@@ -65,7 +65,7 @@ def comparison_folder(reports: Path, records: Sequence[StudyResults]) -> Path:
 def _above(records: Sequence[StudyResults], groups: Groups) -> dict[str, Any]:
     return {
         "eyebrow": "Comparison of studies",
-        "title": " and ".join(record.name for record in records),
+        "title": _listed([record.name for record in records]),
         "question": " ".join(dict.fromkeys(record.question for record in records)),
         "answer": [_best_of(name, group) for name, group in groups.items()],
         "state": " ".join(f"{record.name}: {answer.state(record)}" for record in records),
@@ -73,6 +73,12 @@ def _above(records: Sequence[StudyResults], groups: Groups) -> dict[str, Any]:
         "warning": "",
         "single": "",
     }
+
+
+def _listed(names: Sequence[str]) -> str:
+    """a, b and c"""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _best_of(name: str, group: Sequence[StudyResults]) -> str:

@@ -13,6 +13,9 @@ from ablate.report.names import SYMBOLS, Estimate, Item, text
 MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_`<[]"} | {"\n": " "}
 """What a sign becomes. Without brackets there are neither links nor images."""
 
+ADDRESS = re.compile(r"(https?|ftp|mailto|xmpp)(?=:)|www(?=\.)", re.IGNORECASE)
+"""What GitHub makes a link of by itself, before the sign that is escaped to prevent it."""
+
 FORMULA = tuple("=+-@\t\r＝＋－＠")
 """First characters of a cell that a spreadsheet computes instead of showing."""
 
@@ -84,7 +87,8 @@ def to_md(table: Table) -> str:
 def md(words: str) -> str:
     """Text on one line with the characters escaped that Markdown would interpret, and those spelt
     out that would control a terminal."""
-    return "".join(MARKDOWN.get(letter, letter) for letter in plain(words))
+    escaped = "".join(MARKDOWN.get(letter, letter) for letter in plain(words))
+    return ADDRESS.sub(r"\g<0>\\", escaped)
 
 
 def code(words: str) -> str:

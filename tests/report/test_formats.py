@@ -50,9 +50,15 @@ def test_markdown_has_neither_links_nor_images_nor_control_characters() -> None:
     table = Table("t", HOSTILE, [words("k", HOSTILE)], [(HOSTILE,)], [(HOSTILE,)])
     for text in (formats.md(HOSTILE), formats.to_md(table)):
         assert not re.search(r"(?<!\\)[\[\]]", text)
+        assert "http:" not in text  # GitHub makes a link of an address by itself
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert r"\\x1b" in text
+
+
+def test_addresses_are_no_links() -> None:
+    assert formats.md("HTTPS://a.b, www.a.b") == r"HTTPS\://a.b, www\.a.b"
+    assert formats.md("the http server: 2 wwws") == "the http server: 2 wwws"
 
 
 def test_code_ends_only_at_its_own_fence() -> None:

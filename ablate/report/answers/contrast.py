@@ -27,9 +27,12 @@ KINDS: dict[str, Callable[[StudyResults, Asked], list[str]]] = {
 
 
 def declared(results: StudyResults) -> Asked | None:
-    """The contrast that a study declares; older records have none."""
-    text = str(results.spec.get("answers", ""))
-    return asked(text) if text else None
+    """The contrast that a study declares; older records have none, and one of another version may
+    have a form that is not known here."""
+    try:
+        return asked(str(results.spec.get("answers", "")))
+    except ValueError:
+        return None
 
 
 def contrast(results: StudyResults) -> list[str]:

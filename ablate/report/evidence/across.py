@@ -1,8 +1,8 @@
 """Studies of one family on several datasets: which configurations do well on all of them.
 
 A run is one seed on one dataset. Its gap makes datasets comparable: 0 for held-out images, 1 for
-Gaussians of the classes without a network. Performance profiles and interquartile means of the gaps
-have rliable's definitions (Agarwal et al. 2021), the intervals its stratified bootstrap.
+the configuration that the others are compared with. Performance profiles and interquartile means of
+the gaps have rliable's definitions (Agarwal et al. 2021), the intervals its stratified bootstrap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ablate.report.shapes import Axis, Profile, Profiles
 from ablate.report.standing import SEARCH, origin
 from ablate.report.steps import step_names
 from ablate.report.summary import dataset
-from ablate.results import StudyResults, Trial
+from ablate.results import INTERVAL, StudyResults, Trial
 
 RESAMPLES = 2000
 """Of the bootstrap, which is seeded: the same runs give the same interval."""
@@ -42,8 +42,10 @@ class Across(NamedTuple):
     """What studies of one family have in common."""
 
     metric: str
+    base: str  # the configuration whose gap is 1
     datasets: list[str]
     gaps: Gaps
+    without: list[str]  # datasets on which the base cannot be told from real images: no gap
 
 
 def blocks(records: Sequence[StudyResults]) -> list[Block]:
@@ -56,24 +58,50 @@ def blocks(records: Sequence[StudyResults]) -> list[Block]:
 
 
 def across(records: Sequence[StudyResults]) -> Across | None:
-    """The gaps of the shared configurations; None for fewer than two, or for a study without the
-    baselines that they are measured by."""
+    """The gaps of the shared configurations; None for fewer than two of them, or of datasets."""
     named = [_named(record, records) for record in records]
     shared = [name for name in named[0] if all(name in each for each in named)]
-    ends = [_ends(record) for record in records]
-    if len(shared) < 2 or None in ends:
+    if len(shared) < 2:
         return None
-    groups = [searched_group(record) for record in records]
+    base = min(shared, key=lambda name: named[0][name].number)
+    scales = [_scale(record, own[base]) for record, own in zip(records, named, strict=True)]
+    datasets = [dataset(record) for record, scale in zip(records, scales, strict=True) if scale]
     gaps = {
         name: [
-            [(value - end[0]) / (end[1] - end[0]) for value in group.values[trials[name].number]]
-            for trials, group, end in zip(named, groups, ends, strict=True)
-            if end is not None
+            _gaps(record, own[name], scale)
+            for record, own, scale in zip(records, named, scales, strict=True)
+            if scale is not None
         ]
         for name in shared
     }
     metric = metric_name(records[0], records[0].objectives[0].metric)
-    return Across(metric, [dataset(record) for record in records], gaps)
+    without = [dataset(record) for record in records if dataset(record) not in datasets]
+    return Across(metric, base, datasets, gaps, without) if len(datasets) > 1 else None
+
+
+class Scale(NamedTuple):
+    """What a dataset's gaps are measured by."""
+
+    real: float  # what held-out images have: gap 0
+    unit: float  # how far the base is from that: gap 1
+
+
+def _gaps(record: StudyResults, trial: Trial, scale: Scale) -> list[float]:
+    values = searched_group(record).values[trial.number]
+    return [(value - scale.real) / scale.unit for value in values]
+
+
+def _scale(record: StudyResults, base: Trial) -> Scale | None:
+    """None without held-out images, or if the base cannot be told from them: a gap would be the
+    ratio of two errors."""
+    metric = record.objectives[0].metric
+    held = [v for name, v in record.baselines.items() if name.startswith("held-out")]
+    if not held or metric not in held[0]:
+        return None
+    unit = base.metrics[metric] - held[0][metric]
+    doubt = base.intervals.get(metric, 0.0) + held[0].get(metric + INTERVAL, 0.0)
+    worse = record.objectives[0].sign * unit > doubt
+    return Scale(held[0][metric], unit) if worse else None
 
 
 def _named(record: StudyResults, records: Sequence[StudyResults]) -> dict[str, Trial]:
@@ -93,15 +121,6 @@ def _named(record: StudyResults, records: Sequence[StudyResults]) -> dict[str, T
     return named
 
 
-def _ends(record: StudyResults) -> tuple[float, float] | None:
-    """What real images have, and Gaussians of the classes without a network."""
-    metric = record.objectives[0].metric
-    known = [(name, v[metric]) for name, v in record.baselines.items() if metric in v]
-    real = next((value for name, value in known if name.startswith("held-out")), None)
-    bare = next((value for name, value in known if name.startswith("class-gaussian")), None)
-    return None if real is None or bare is None or real == bare else (real, bare)
-
-
 def _pooled(gaps: Sequence[Sequence[float]]) -> list[float]:
     return [gap for runs in gaps for gap in runs]
 
@@ -116,7 +135,7 @@ def profiles(found: Across, order: Sequence[str]) -> Profiles:
     for name, gaps in pooled.items():
         steps = [(gap, (place + 1) / len(gaps)) for place, gap in enumerate(gaps)]
         lines.append(Profile(name, [(LEAST, 0.0), *steps, (right, 1.0)]))
-    return Profiles(Axis(f"τ, the gap of {found.metric}: 1 without a network", log=True), lines)
+    return Profiles(Axis(f"τ, the gap of {found.metric}", log=True), lines)
 
 
 def table(found: Across, order: Sequence[str]) -> Table:
@@ -154,9 +173,11 @@ def interval(gaps: Sequence[Sequence[float]]) -> tuple[float, float]:
 def _caption(found: Across, order: Sequence[str]) -> str:
     runs = len(_pooled(found.gaps[order[0]]))
     some = f" The {MOST} shown are the best and the worst." * (len(order) > MOST)
+    left = ", ".join(found.without)
+    none = f" On {left} it cannot be told from these, so there is no gap." * bool(left)
     return (
         f"Performance profiles over {runs} runs on {len(found.datasets)} datasets: the share of"
         f" runs whose gap is at most τ. Gap: how far {found.metric} is from that of held-out"
-        " images, in units of how far that of Gaussians of the classes without a network is."
-        f" A line further up and to the left is better.{some}"
+        f" images, in units of how far {found.base} is.{none} A line further up and to the left is"
+        f" better.{some}"
     )

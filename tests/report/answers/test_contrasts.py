@@ -27,6 +27,7 @@ def test_every_form_has_its_file() -> None:
 def test_a_study_that_declares_nothing_gets_no_contrast() -> None:
     assert contrast(study()) == []
     assert contrast(empty()._replace(spec={"answers": "init"})) == []
+    assert contrast(asking("a form? of another version")) == []
 
 
 def test_a_knob_names_the_best_value_and_by_how_much() -> None:
