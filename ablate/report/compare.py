@@ -22,7 +22,10 @@ from ablate.report.summary import dataset, family, headline
 from ablate.results import StudyResults, joined
 
 Groups = dict[str, list[StudyResults]]
-"""Dataset -> its studies."""
+"""Dataset, or family, -> its studies."""
+
+MOST_QUESTIONS = 2
+"""Above the answers; more of them would stand in their way, and each study's page has its own."""
 
 
 def by_dataset(records: Sequence[StudyResults]) -> Groups:
@@ -63,11 +66,14 @@ def comparison_folder(reports: Path, records: Sequence[StudyResults]) -> Path:
 
 
 def _above(records: Sequence[StudyResults], groups: Groups) -> dict[str, Any]:
+    questions = list(dict.fromkeys(record.question for record in records))
+    shared = _families(groups).values()
+    overall = [said for found in shared if (said := across.sentence(found))]
     return {
         "eyebrow": "Comparison of studies",
         "title": _listed([record.name for record in records]),
-        "question": " ".join(dict.fromkeys(record.question for record in records)),
-        "answer": [_best_of(name, group) for name, group in groups.items()],
+        "question": " ".join(questions) if len(questions) <= MOST_QUESTIONS else "",
+        "answer": [*overall, *(_best_of(name, group) for name, group in groups.items())],
         "state": " ".join(f"{record.name}: {answer.state(record)}" for record in records),
         "facts": (),
         "warning": "",
@@ -108,16 +114,21 @@ def _sections(groups: Groups) -> list[Built]:
 
 def _across(groups: Groups) -> list[Built]:
     """A section for each family that several datasets have in common."""
-    families: dict[str, list[StudyResults]] = defaultdict(list)
-    for group in groups.values():
-        for record in group:
-            families[family(record)].append(record)
-    several = {name: records for name, records in families.items() if len(records) > 1}
+    several = _families(groups)
     built = [
         Built(f"Across datasets: {name}", _renamed(across.blocks(records), name, len(several)))
         for name, records in several.items()
     ]
     return [each for each in built if each.blocks]
+
+
+def _families(groups: Groups) -> Groups:
+    """Family -> its studies, of those that several datasets have."""
+    families: dict[str, list[StudyResults]] = defaultdict(list)
+    for group in groups.values():
+        for record in group:
+            families[family(record)].append(record)
+    return {name: records for name, records in families.items() if len(records) > 1}
 
 
 def _renamed(blocks: Sequence[Block], name: str, families: int) -> list[Block]:

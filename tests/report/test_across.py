@@ -130,12 +130,21 @@ def test_there_is_nothing_without_baselines_or_without_two_shared_configurations
     assert across.blocks([of("digits", [0.1]), RECORDS[1]]) == []
 
 
+def test_the_first_sentence_says_which_leaves_least() -> None:
+    assert across.sentence(RECORDS).startswith(
+        "Over 2 datasets the least is left by lognormal: 0.15 of how far gaussian is from held-out"
+        " images by KID (interquartile mean over seeds and datasets, 95 %: "
+    )
+    assert across.sentence([RECORDS[0], of("fashion", [0.1])]) == ""
+
+
 def test_a_comparison_has_a_section_for_each_family_of_several_datasets(tmp_path: Path) -> None:
     more = [of(name, [0.2], [0.1], family="vegbm") for name in ("digits", "fashion")]
     alone = of("digits", [0.2], [0.1], family="sigma")
     page = compare.write_comparison([*RECORDS, *more, alone], tmp_path)
     html = page.read_text(encoding="utf-8")
     assert "Across datasets: init" in html
+    assert "Over 2 datasets the least is left by lognormal" in html
     assert "Across datasets: vegbm" in html
     assert "Across datasets: sigma" not in html
     with (page.parent / "tables" / "across-init.csv").open(encoding="utf-8") as rows:

@@ -16,7 +16,7 @@ import numpy as np
 from ablate.report.blocks import Block, Figure, Row, Table, numbers, words
 from ablate.report.evidence.against import iqm
 from ablate.report.knobs import distinguishing
-from ablate.report.names import configuration, in_order, metric_name
+from ablate.report.names import configuration, in_order, metric_name, number
 from ablate.report.paired import searched_group
 from ablate.report.ranking import contenders, ranking
 from ablate.report.shapes import Axis, Profile, Profiles
@@ -53,8 +53,28 @@ def blocks(records: Sequence[StudyResults]) -> list[Block]:
     found = across(records)
     if found is None:
         return []
-    order = sorted(found.gaps, key=lambda name: iqm(_pooled(found.gaps[name])))
+    order = _by_gap(found)
     return [Figure("profiles", _caption(found, order), profiles(found, order)), table(found, order)]
+
+
+def sentence(records: Sequence[StudyResults]) -> str:
+    """Which configuration has the smallest gap over all runs; empty if there are no gaps."""
+    found = across(records)
+    if found is None:
+        return ""
+    best = _by_gap(found)[0]
+    low, high = (number(each, 2) for each in interval(found.gaps[best]))
+    return (
+        f"Over {len(found.datasets)} datasets the least is left by {best.removeprefix('… + ')}:"
+        f" {number(iqm(_pooled(found.gaps[best])), 2)} of how far {found.base} is from held-out"
+        f" images by {found.metric} (interquartile mean over seeds and datasets, 95 %: {low} to"
+        f" {high})."
+    )
+
+
+def _by_gap(found: Across) -> list[str]:
+    """The configurations, smallest interquartile mean first."""
+    return sorted(found.gaps, key=lambda name: iqm(_pooled(found.gaps[name])))
 
 
 def across(records: Sequence[StudyResults]) -> Across | None:
