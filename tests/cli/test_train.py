@@ -136,7 +136,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_in_one_line(
 ) -> None:
     path = root / "studies" / "train" / "tiny.toml"
     path.write_text(path.read_text().replace(old, new))
-    monkeypatch.setattr(loop, "fit_moments", None)  # nothing expensive has begun
+    monkeypatch.setattr(loop, "moments_of", None)  # nothing expensive has begun
     code, out, err = command()
     assert (code, out) == (2, "")
     assert err.count("\n") == 1

@@ -182,7 +182,7 @@ def test_the_report_is_made_from_the_record(
     assert page == finished / "reports" / "tiny" / "index.html"
     text = page.read_text()
     assert "Does it run?" in text
-    assert "class-gaussian without network" in text
+    assert "class Gaussians, no network" in text
     assert (page.parent / "tables" / "trials.csv").read_text().count("\n") == 5
 
 

@@ -112,7 +112,7 @@ def test_words_of_the_record_stay_words(tmp_path: Path) -> None:
             text = (page.parent / file).read_text(encoding="utf-8")
             assert not set("\x1b\u202e") & set(text), file
     text = (page.parent / "report.md").read_text(encoding="utf-8")
-    assert r"\[click\](http://evil) !\[x\]" in text
+    assert r"\[click\](http\://evil) !\[x\]" in text
     assert not re.search(r"(?<!\\)\]\((?!tables/|figures/)", text)
 
 
