@@ -80,7 +80,8 @@ def draw_panels(data: Panels) -> Figure:
     tall = 0.8 + 0.32 * max(len(panel.kinds) for panel in data.panels) if kinds else 2.2
     wide = width() if columns > 1 or is_narrow() else 0.62 * width()
     layout = ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.06)
-    figure = Figure(figsize=(wide, tall * rows), layout=layout)
+    above = 0.2 * (1 + _lines_of_colours(data)) if data.colours else 0.0  # inches
+    figure = Figure(figsize=(wide, tall * rows + above), layout=layout)
     share: dict[str, Any] = {"sharex": kinds, "sharey": not kinds}
     grid = figure.subplots(rows, columns, squeeze=False, **share).flatten()
     for ax in grid[len(data.panels) :]:
@@ -103,9 +104,13 @@ def _name_colours(figure: Figure, data: Panels) -> None:
         Line2D([], [], color=colour, marker=marker, linestyle="", markersize=5, label=str(value))
         for value, (colour, marker) in _looks(data).items()
     ]
-    columns = min(len(made), 2 if is_narrow() else ABREAST)
+    columns = -(-len(made) // _lines_of_colours(data))
     style: dict[str, Any] = {"handletextpad": 0, "frameon": False, "alignment": "left"}
     figure.legend(handles=made, title=data.by, ncols=columns, loc="outside upper left", **style)
+
+
+def _lines_of_colours(data: Panels) -> int:
+    return -(-len(_looks(data)) // (2 if is_narrow() else ABREAST))
 
 
 def _looks(data: Panels) -> dict[str | None, tuple[str | None, str]]:
