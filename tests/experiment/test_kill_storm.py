@@ -6,7 +6,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ablate.cli.console import trial_rows
 from ablate.core.workspace import Workspace
 from ablate.experiment.worker import run
 from tests.support.commands import Command, ablate, environment, until
+from tests.support.ray_nodes import SETTINGS, three_nodes
 from tests.support.servers import mlflow, postgres, postgres_programs
 from tests.support.studies import (
     TRIALS,
@@ -40,20 +41,32 @@ STRIKES = [
 ]
 """(place, most entries, longest delay in seconds) of a kill, drawn at random."""
 
+ON_RAY = [
+    *(("flight", most, longest) for most, longest in ((2, 0.3), (6, 0.2), (12, 0.1), (12, 0.3))),
+    *(strike for strike in STRIKES if strike[0] not in ("cell", "rung")),
+]
+"""The same where cells are drawn elsewhere: kills of the process that proposes and records."""
+
 INSIDE = 0.8
 """Share of the kills that must land inside a cell or a write; the others hit what is in between."""
 
 
 class Place(NamedTuple):
-    """Where a study is shared: at these URLs, or in its root if there are none."""
+    """Where a study is shared: at these URLs, or in its root if there are none. Where its cells are
+    drawn: on the Ray cluster at this address, if there is one."""
 
     storage: str = ""
     tracking: str = ""
+    ray: str = ""
 
     @property
     def surroundings(self) -> dict[str, str]:
         shared = {"ABLATE_STORAGE": self.storage, "MLFLOW_TRACKING_URI": self.tracking}
-        return environment(**{name: url for name, url in shared.items() if url})
+        return environment(**{name: url for name, url in shared.items() if url}, **SETTINGS)
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["study", "tiny", *(["--ray", self.ray] if self.ray else [])]
 
 
 class Storm:
@@ -90,12 +103,12 @@ class Storm:
         self._close(team)
 
     def _life(self) -> tuple[Command, Tripwire]:
-        place, most, longest = self._random.choice(STRIKES)
+        place, most, longest = self._random.choice(ON_RAY if self._place.ray else STRIKES)
         times, delay = self._random.randint(1, most), self._random.uniform(0, longest)
         wire = Tripwire(place, times, delay, self._folder / f"life{self._lives}")
         self._lives += 1
         surroundings = self._place.surroundings
-        return Command(self.root, "study", "tiny", env=surroundings, first=wire.lay), wire
+        return Command(self.root, *self._place.arguments, env=surroundings, first=wire.lay), wire
 
     def _bury(self, process: Command, wire: Tripwire) -> None:
         if process.returncode == 0:
@@ -113,7 +126,7 @@ class Storm:
             process, wire = team.popitem()
             process.wait()
             self._bury(process, wire)
-        ablate(self.root, "study", "tiny", env=self._place.surroundings)
+        ablate(self.root, *self._place.arguments, env=self._place.surroundings)
         self._check()
 
     def _check(self) -> None:
@@ -157,6 +170,24 @@ def servers(folder: Path) -> Iterator[Place]:
         yield Place(database.new_database(), record.url)
 
 
+def place_of(database: str, folder: Path) -> AbstractContextManager[Place]:
+    """Where the study of a test is."""
+    if database == "PostgreSQL":
+        if postgres_programs() is None:
+            pytest.skip("needs PostgreSQL")
+        return servers(folder)
+    if database == "Ray":
+        pytest.importorskip("ray")
+        return cluster()
+    return nullcontext(Place())
+
+
+@contextmanager
+def cluster() -> Iterator[Place]:
+    with three_nodes() as nodes:
+        yield Place(ray=nodes.address)
+
+
 @pytest.fixture(scope="module")
 def calm(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The results of the study without a kill, by one worker."""
@@ -174,6 +205,7 @@ STORMS = [
         for workers in (1, 4)
         for place in ("SQLite", "PostgreSQL")
     ),
+    pytest.param(5, 1, "Ray", marks=pytest.mark.ray, id="5 kills of a driver, Ray"),
 ]
 
 
@@ -187,12 +219,10 @@ def test_a_storm_of_kills_that_hit_work_leaves_no_trace(
     tmp_path: Path,
 ) -> None:
     """Four times 30 kills are 120, of which 96 land inside a cell or a write. With one worker the
-    results are those without kills, bit by bit; with four, which trials are pruned depends on
-    who was first, and those that are not have the same bits."""
-    if database == "PostgreSQL" and postgres_programs() is None:
-        pytest.skip("needs PostgreSQL")
-    place = servers(tmp_path / "servers") if database == "PostgreSQL" else nullcontext(Place())
-    with place as where:
+    results are those without kills, bit by bit; with four and on Ray, which trials are pruned
+    depends on who was first, and those that are not have the same bits. On Ray few kills: a cell
+    at which the driver dies ten times is given up, as one at which its process does."""
+    with place_of(database, tmp_path / "servers") as where:
         storm = Storm(tmp_path, tiny_bundle, where, workers)
         storm.strike(kills)
         rows = storm.rows()
@@ -202,7 +232,7 @@ def test_a_storm_of_kills_that_hit_work_leaves_no_trace(
     assert inside >= INSIDE * storm.kills, storm.landed
     assert sum(storm.landed[each] for each in CELL) > 0
     assert sum(storm.landed[each] for each in WRITE) > 0
-    if workers == 1:
+    if workers == 1 and database != "Ray":
         assert rows == calm
     whole = {row["number"]: row for row in calm if row["state"] == "complete"}
     same = [row for row in rows if row["state"] == "complete" and row["number"] in whole]

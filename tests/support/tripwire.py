@@ -22,6 +22,7 @@ PLACES = {
     "claimed": ("experiment.trial:Runner.run",),  # a lease is held, and nothing is written yet
     "cell": ("experiment.cell_attempts:run_cell",),
     "rung": ("experiment.cell:_of_few",),
+    "flight": ("experiment.flights:wait",),  # cells are drawn elsewhere, and waited for
     "files": ("experiment.cell_attempts:record_files",),
     "record": (
         *("tracking.study_run:StudyRun.open_trial", "tracking.study_run:StudyRun.open_cell"),
@@ -34,7 +35,7 @@ PLACES = {
 }
 """Place -> the functions in which it is."""
 
-CELL, WRITE = ("cell", "rung"), ("files", "record", "search")
+CELL, WRITE = ("cell", "rung", "flight"), ("files", "record", "search")
 """Places inside a cell, and inside a write."""
 
 LENGTH = 16

@@ -29,6 +29,7 @@ from ablate.metrics.extractors.extractor import extract
 from tests.experiment.executors.jobs import Deadly, Raise, Replacing, Say, Shaky, Word
 from tests.experiment.test_shards import MANY, small_and_deadly
 from tests.support.commands import Command, ablate, environment, until
+from tests.support.ray_nodes import SETTINGS, Nodes, three_nodes
 from tests.support.studies import (
     TRIALS,
     Quiet,
@@ -44,54 +45,11 @@ from tests.support.studies import (
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray")
 
-SETTINGS = {
-    "RAY_worker_niceness": "0",  # by default Ray's processes come last
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_failure_threshold": "8",
-}
-
-
-class Nodes:
-    """Three nodes of one core; tests kill some of them and add others."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster as Local
-
-        head = {"num_cpus": 1, "object_store_memory": 10**8, "include_dashboard": False}
-        self._local: Any = Local(initialize_head=True, head_node_args=head)
-        self._others: list[Any] = []
-        for _ in range(2):
-            self.add()
-
-    @property
-    def address(self) -> str:
-        return str(self._local.address)
-
-    def add(self) -> None:
-        self._others.append(self._local.add_node(num_cpus=1, object_store_memory=10**8))
-
-    def kill(self) -> None:
-        self._local.remove_node(self._others.pop(0), allow_graceful=False)
-
-    def repair(self) -> None:
-        """Three nodes again."""
-        while len(self._others) < 2:
-            self.add()
-
-    def shutdown(self) -> None:
-        self._local.shutdown()
-
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in (SETTINGS | {"PYTHONPATH": str(Path(__file__).parents[3])}).items():
-            patched.setenv(name, value)
-        made = Nodes()
+    with three_nodes() as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture
