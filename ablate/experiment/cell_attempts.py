@@ -83,6 +83,11 @@ class CellAttempts:
         self._networks = Networks(setup.study, setup.bundle, setup.training, watcher)
         self.open: dict[str, int] = {}  # runs to close if this worker is stopped -> their trial
 
+    @property
+    def here(self) -> bool:
+        """Whether cells are drawn in this process, so that its death may be a cell's doing."""
+        return self._executor.here
+
     def draw(
         self, trial: OpenTrial, seed: int, opened: str | None, share: float, judge: Judge | None
     ) -> Steps[DrawnCell]:

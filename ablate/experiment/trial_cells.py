@@ -99,7 +99,8 @@ class TrialCells:
 
     def _draw(self, seed: int, opened: str | None, judge: Judge | None) -> Steps[None]:
         """Draw a cell. The first is compared with the best at every rung, others at the end."""
-        if (deaths := self._past.deaths[seed]) >= DEATHS:
+        deaths = self._past.deaths[seed] if self._attempts.here else 0  # else the executor counts
+        if deaths >= DEATHS:
             raise CellError(f"seed {seed}: its process was killed {deaths} times")
         at_rungs = judge if seed == self._seeds[0] else None
         self._last = yield from self._attempts.draw(self._trial, seed, opened, self.share, at_rungs)

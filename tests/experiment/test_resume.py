@@ -17,7 +17,9 @@ from ablate.core.workspace import Workspace
 from ablate.experiment import cell_attempts, trial_cells
 from ablate.experiment.cell import CellResult, run_cell
 from ablate.experiment.leases import Leases
+from ablate.experiment.prepare import Setup
 from ablate.experiment.worker import Worker, run
+from tests.experiment.test_flights import Threads
 from tests.support.commands import Command, ablate, until
 from tests.support.studies import (
     STARTS,
@@ -117,6 +119,29 @@ def test_a_cell_that_kills_its_process_fails_at_last(
 ) -> None:
     """A cell may need more memory than there is; the study goes on without its trial."""
     setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
+    die_twice_at_a_cell(setup, workspace, monkeypatch)
+    watcher = Quiet()
+    outcome = run(setup, workspace, watcher)
+    assert outcome.failures == [(0, "seed 0: its process was killed 2 times")]
+    assert watcher.states == [(0, "failed"), (1, "complete")]
+
+
+def test_kills_of_a_driver_are_not_counted_against_a_cell_drawn_elsewhere(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that proposes and records does not draw it: its death is not the cell's doing."""
+    setup, workspace = setup_of(make_root(tmp_path, tiny_bundle, trials=2)), Workspace(tmp_path)
+    die_twice_at_a_cell(setup, workspace, monkeypatch)
+    watcher, executor = Quiet(), Threads(setup, 1)
+    assert run(setup, workspace, watcher, executor).failures == []
+    executor.close()
+    assert watcher.states == [(0, "complete"), (1, "complete")]
+
+
+def die_twice_at_a_cell(
+    setup: Setup, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes are killed as they draw the first cell; more are not allowed."""
     client = MlflowClient(workspace.tracking_uri)
 
     def dies(*_: object, **__: object) -> None:
@@ -127,13 +152,9 @@ def test_a_cell_that_kills_its_process_fails_at_last(
         with monkeypatch.context() as patched, contextlib.suppress(Killed):
             patched.setattr(cell_attempts, "run_cell", dies)
             run(setup, workspace, Quiet())
-        for each in runs(tmp_path):  # a real kill leaves the run as it is
+        for each in runs(workspace.root):  # a real kill leaves the run as it is
             if each.data.tags.get("ablate.reason") == "the study was stopped":
                 client.update_run(each.info.run_id, status="RUNNING")
-    watcher = Quiet()
-    outcome = run(setup, workspace, watcher)
-    assert outcome.failures == [(0, "seed 0: its process was killed 2 times")]
-    assert watcher.states == [(0, "failed"), (1, "complete")]
 
 
 def test_a_trial_that_ends_while_another_asks_is_not_run_again(
