@@ -18,7 +18,7 @@ Job = Callable[[Any], Any]
 """What is shared -> the result. A job for other processes can be pickled."""
 
 DEATHS = 10
-"""Processes killed at the same job before it is given up: it may need more memory than there is.
+"""Processes killed at the same job before it fails: it may need more memory than there is.
 Many, because preemptible machines may be stopped at any time."""
 
 
