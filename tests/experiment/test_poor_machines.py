@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import resource
 import shutil
+import time
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from ablate.core.workspace import Workspace
+from ablate.experiment import cell_attempts
+from ablate.experiment.cell import run_cell
 from tests.experiment.test_faults import read_only
 from tests.support.commands import Command, ablate
 from tests.support.studies import TRIALS, make_root, results, timeless
@@ -27,6 +33,20 @@ def little_memory(megabytes: int) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def waiting(written: Path) -> None:
+    """In a command's process: its second cell does not begin before `written` is there."""
+    cells = count()
+
+    def then(*arguments: Any) -> Any:
+        deadline = time.monotonic() + 300
+        wait = next(cells) == 1
+        while wait and not written.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return run_cell(*arguments)
+
+    patch.object(cell_attempts, "run_cell", then).start()
 
 
 def refused(process: Command) -> str:
@@ -81,15 +101,17 @@ def test_results_of_a_read_only_root_are_shown(whole: Path, tmp_path: Path) -> N
 def test_reports_may_be_written_while_a_study_runs(
     whole: Path, tiny_bundle: Path, tmp_path: Path
 ) -> None:
-    """Each is whole, and the study is not disturbed."""
-    root = make_root(tmp_path, tiny_bundle, trials=TRIALS)
-    process, reports = Command(root, "study", "tiny"), 0
+    """Each is whole, and the study is not disturbed. It waits in its second cell for the first of
+    them, so that one is written while it runs however fast the machine is."""
+    root, written = make_root(tmp_path, tiny_bundle, trials=TRIALS), tmp_path / "written"
+    process, reports = Command(root, "study", "tiny", first=partial(waiting, written)), 0
     while process.poll() is None:
         done = ablate(root, "report", "tiny", check=False)
         if done.returncode == 0:
             reports += process.poll() is None
             page = Path(done.stdout.strip().splitlines()[-1])
             assert page.read_text().rstrip().endswith("</html>")
+            written.touch()
         else:  # before its first documents are written
             assert done.returncode == 2
             assert "been run" in done.stderr
