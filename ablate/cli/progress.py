@@ -127,14 +127,22 @@ def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
 
 @contextmanager
 def image_bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar that counts images; yields a function to call with the number of images just done."""
-    began, done = time.perf_counter(), 0
+    """A bar that counts images; yields a function to call with the number of images just done.
+
+    Its pace is that after the first call, which may bring what an earlier process did."""
+    first: tuple[float, int] | None = None  # when it was called, and the images done by then
+    done = 0
     with counting_bar(name, total, "images") as tick:
 
         def advance(images: int) -> None:
-            nonlocal done
+            nonlocal first, done
+            now = time.perf_counter()
             done += images
-            rate = done / max(time.perf_counter() - began, 1e-9)
+            if first is None:
+                first = now, done
+                tick(done)
+                return
+            rate = (done - first[1]) / max(now - first[0], 1e-9)
             left = (total - done) / rate
             tick(done, pace=f"{rate:,.{0 if rate > 20 else 1}f} images/s, {left / 60:.1f} min left")
 

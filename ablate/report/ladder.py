@@ -8,7 +8,6 @@ from ablate.report.blocks import (
     Block,
     Column,
     Details,
-    Figure,
     Paragraph,
     Row,
     Table,
@@ -16,12 +15,11 @@ from ablate.report.blocks import (
     words,
 )
 from ablate.report.columns import metric_columns
-from ablate.report.figures import baselines
+from ablate.report.ladder_figure import figure, step_name
 from ablate.report.names import (
     Estimate,
     Item,
     baseline_name,
-    better,
     bracketed,
     estimate,
     metric_label,
@@ -30,8 +28,6 @@ from ablate.report.names import (
 )
 from ablate.report.one_at_a_time import one_at_a_time
 from ablate.report.one_at_a_time import sentences as alone
-from ablate.report.ranking import contenders
-from ablate.report.shapes import Axis, Dot, Ladder
 from ablate.report.steps import changes, effect, trial_of
 from ablate.results import INTERVAL, StudyResults
 
@@ -44,7 +40,7 @@ def blocks(results: StudyResults) -> list[Block]:
     if not results.ladder:
         return []
     first, *others = results.ladder["metrics"]
-    made: list[Block] = [*(_figure(results, first) if is_climbed(results) else [])]
+    made: list[Block] = [*(figure(results, first) if is_climbed(results) else [])]
     made += _tables(results, first)
     for metric in others:
         name = metric_label(results, metric)
@@ -137,7 +133,7 @@ def cumulative(results: StudyResults, metric: str, ending: str = "") -> Table:
         others = (trial and estimate(trial, each) for each in also)
         costs = (rung["nfe"], *([rung["literal_nfe"]] * stands_for))
         last = (trial and estimate(trial, "seconds"), changes(results, rung["changes"]))
-        head = (_step_name(rung, rungs), rung["trial"])
+        head = (step_name(rung, rungs), rung["trial"])
         rows.append((*head, *measured, *others, *costs, *last))
     caption = (
         f"The ladder: each row takes one more step. Change: {name} of this row less that of the "
@@ -187,10 +183,6 @@ def _reading(results: StudyResults, step: dict[str, Any], metric: str) -> str | 
     return f"does {'less' if less else 'more'} good beside the others"
 
 
-def _step_name(rung: dict[str, Any], rungs: list[dict[str, Any]]) -> str:
-    return str(rung["name"]) if rung is rungs[0] else f"+ {rung['name']}"
-
-
 def _also(results: StudyResults) -> list[str]:
     """Metrics of diversity that the trials have."""
     return [m for m in DIVERSITY if any(m in trial.metrics for trial in results.trials)]
@@ -209,47 +201,3 @@ def _apart(results: StudyResults, metric: str, header: list[Column]) -> list[Row
         if any(item is not None for item in items):
             rows.append((baseline_name(label), *items))
     return rows
-
-
-def climb(results: StudyResults, metric: str) -> Ladder | None:
-    """The metric after each step, from the base down; None if no trial has a result."""
-    rungs = results.ladder["cumulative"]
-    numbers_of = {rung["trial"] for rung in rungs}
-    best = next((t.number for t in contenders(results) if t.number in numbers_of), None)
-    dots: list[Dot] = []
-    for rung in rungs:
-        trial = trial_of(results, rung["trial"])
-        value = trial and estimate(trial, metric)
-        if trial is None or value is None:
-            continue
-        label = f"{_step_name(rung, rungs)}  ({_cost(rung)})"
-        marks = trial.number == best, results.leaks(trial)
-        dots.append(Dot(trial.number, label, float(len(dots)), value, *marks))
-    if not dots:
-        return None
-    goals = [o for o in results.objectives if o.metric == metric]
-    which = f" ({better(goals[0])})" if goals else ""
-    scale = Axis(metric_label(results, metric) + which, all(dot.y.value > 0 for dot in dots))
-    near, far = baselines(results, dots, scale) if goals == results.objectives[:1] else ([], [])
-    return Ladder(scale, dots, near, far, joined=True)
-
-
-def _cost(rung: dict[str, Any]) -> str:
-    """20 NFE; 20 NFE for 6,019: what it costs, and what that stands for."""
-    nfe, literal = int(rung["nfe"]), int(rung["literal_nfe"])
-    return f"{nfe:,} NFE" + f" for {literal:,}" * (literal != nfe)
-
-
-def _figure(results: StudyResults, metric: str) -> list[Figure]:
-    data = climb(results, metric)
-    if data is None:
-        return []
-    stands_for = " In brackets: network evaluations a sample"
-    if any(" for " in dot.label for dot in data.dots):
-        stands_for += ", and those of the literal run that they stand for"
-    caption = (
-        f"{metric_name(results, metric)} after each step of the ladder, from the base down"
-        f"{', on a logarithmic scale' if data.axis.log else ''}; bars: 95 % intervals; ringed: the "
-        f"best of these; dashed: baselines.{stands_for}."
-    )
-    return [Figure("ladder", caption, data)]

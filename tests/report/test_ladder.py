@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from ablate.report import figures, ladder, one_at_a_time, render, sections, summary, tables
+from ablate.report import (
+    figures,
+    ladder,
+    ladder_figure,
+    one_at_a_time,
+    render,
+    sections,
+    summary,
+    tables,
+)
 from ablate.report.blocks import Paragraph, figures_in, tables_in
 from ablate.report.names import Estimate
 from ablate.report.shapes import Axis
@@ -105,7 +114,7 @@ def test_a_literal_ladder_has_one_column_of_evaluations(climbed: StudyResults) -
     rungs = [each | {"literal_nfe": each["nfe"]} for each in DOCUMENT["cumulative"]]
     literal = climbed._replace(ladder=DOCUMENT | {"cumulative": rungs})
     assert "literal_nfe" not in [c.key for c in ladder.cumulative(literal, "kid").header]
-    data = ladder.climb(literal, "kid")
+    data = ladder_figure.climb(literal, "kid")
     assert data is not None
     assert data.dots[0].label == "base  (20 NFE)"
 
@@ -137,7 +146,7 @@ def test_where_more_is_better_an_interaction_reads_the_other_way(climbed: StudyR
 
 
 def test_the_figure_goes_down_the_steps_on_a_log_scale(climbed: StudyResults) -> None:
-    data = ladder.climb(climbed, "kid")
+    data = ladder_figure.climb(climbed, "kid")
     assert data is not None
     assert data.joined
     assert data.axis == Axis("KID (lower is better)", log=True)
@@ -148,7 +157,7 @@ def test_the_figure_goes_down_the_steps_on_a_log_scale(climbed: StudyResults) ->
     assert [dot.x for dot in data.dots] == [0, 1, 2, 3]
     assert [dot.trial for dot in data.dots if dot.best] == [13]
     trials = [t._replace(metrics=t.metrics | {"kid": -0.001}) for t in climbed.trials]
-    below = ladder.climb(climbed._replace(trials=trials), "kid")
+    below = ladder_figure.climb(climbed._replace(trials=trials), "kid")
     assert below is not None
     assert not below.axis.log
 
@@ -162,7 +171,7 @@ def test_a_rung_without_a_result_is_a_gap(climbed: StudyResults) -> None:
     table = ladder.cumulative(gap, "kid")
     assert column(table, "kid")[1] is column(table, "change")[1] is None
     assert column(ladder.by_step(gap, "kid"), "reading")[0] is None
-    data = ladder.climb(gap, "kid")
+    data = ladder_figure.climb(gap, "kid")
     assert data is not None
     assert [(dot.trial, dot.x) for dot in data.dots] == [(0, 0), (3, 1), (13, 2)]
     (said,) = (each for each in ladder.blocks(gap) if isinstance(each, Paragraph))
@@ -172,7 +181,7 @@ def test_a_rung_without_a_result_is_a_gap(climbed: StudyResults) -> None:
 def test_a_ladder_without_any_result_is_no_figure(climbed: StudyResults) -> None:
     rungs = [each | {"trial": None, "change": None} for each in DOCUMENT["cumulative"]]
     none = climbed._replace(ladder=DOCUMENT | {"cumulative": rungs})
-    assert ladder.climb(none, "kid") is None
+    assert ladder_figure.climb(none, "kid") is None
     assert figures_in(ladder.blocks(none)) == []
     assert ladder.sentences(none) == []
 
