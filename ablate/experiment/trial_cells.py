@@ -11,13 +11,10 @@ from ablate.experiment.cell import Judge
 from ablate.experiment.cell_attempts import CellAttempts, CellError, DrawnCell, OpenTrial
 from ablate.experiment.cell_elsewhere import Steps
 from ablate.experiment.early_stopping import Field
+from ablate.experiment.executors.executor import DEATHS
 from ablate.experiment.rivals import Rivals
 from ablate.experiment.watcher import Watcher
 from ablate.tracking.study_run import PastCells
-
-DEATHS = 10
-"""Workers killed at the same cell before its trial fails: it may need more memory than there is.
-Many, because preemptible machines may be stopped at any time."""
 
 
 class TrialCells:

@@ -34,15 +34,33 @@ def resolve(
     file: StudyFile, name: str, budget: str, where: str, trials: int | None = None
 ) -> Study:
     """The study of one budget; every configuration it allows is valid."""
+    chosen = _chosen(file, budget, where, trials)
+    _check_overrides(file, chosen, f"{where}: budgets.{budget}")
+    study = _merged(file, chosen, name, budget, where)
+    if METHODS[study.method].ladder:
+        study = study.model_copy(update={"rows": ladder.rows(study, where)})
+    check_balance(study.seeds, study.training_seeds, f"{where}: seeds")
+    check_balance(study.confirm.seeds, study.training_seeds, f"{where}: confirm.seeds")
+    _check_rungs(study, f"{where}: budgets.{budget}")
+    _check_confirm(study, where)
+    study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
+    _check_space(study, where)
+    return study.model_copy(update={"trials": _total(study, chosen, where)})
+
+
+def _chosen(file: StudyFile, budget: str, where: str, trials: int | None) -> Budget:
+    """The budget of that name, with another number of trials if one is given."""
     if budget not in file.budgets:
         have = ", ".join(file.budgets)
         hint = "".join(f"; did you mean {each!r}?" for each in nearest(budget, file.budgets)[:1])
         raise UserError(f"{where}: budgets.{budget} is not there; the study has {have}{hint}")
     chosen = file.budgets[budget]
-    if trials is not None:
-        chosen = chosen.model_copy(update={"trials": trials})
-    _check_overrides(file, chosen, f"{where}: budgets.{budget}")
-    study = Study(
+    return chosen if trials is None else chosen.model_copy(update={"trials": trials})
+
+
+def _merged(file: StudyFile, chosen: Budget, name: str, budget: str, where: str) -> Study:
+    """What the file says, with the changes that the budget makes."""
+    return Study(
         name=name,
         budget=budget,
         question=file.question,
@@ -72,15 +90,6 @@ def resolve(
         recipe=file.recipe,
         training_seeds=file.training_seeds,
     )
-    if METHODS[study.method].ladder:
-        study = study.model_copy(update={"rows": ladder.rows(study, where)})
-    check_balance(study.seeds, study.training_seeds, f"{where}: seeds")
-    check_balance(study.confirm.seeds, study.training_seeds, f"{where}: confirm.seeds")
-    _check_rungs(study, f"{where}: budgets.{budget}")
-    _check_confirm(study, where)
-    study = study.model_copy(update={"first": tuple(_first(study, file.first, where))})
-    _check_space(study, where)
-    return study.model_copy(update={"trials": _total(study, chosen, where)})
 
 
 def _check_overrides(file: StudyFile, budget: Budget, place: str) -> None:

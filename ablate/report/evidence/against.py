@@ -109,7 +109,7 @@ def beats(results: StudyResults, group: Group, field: Sequence[Trial]) -> Table:
     header = [numbers("trial"), numbers("than"), numbers("difference", f"{label} difference")]
     header += [probabilities("probability", "probability of being better")]
     header += [numbers("improvement", "probability of improvement", 3)]
-    header += [numbers("iqm", f"IQM of {label}")]
+    header += [numbers("iqm", f"IQM of {label}", 3)]
     rows: list[Row] = []
     for one, other in permutations(field, 2):
         gap = group.difference(one.number, other.number)
