@@ -106,20 +106,24 @@ class Tick(Protocol):
 def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
     """A bar that counts; yields `tick(step, loss, total, pace)`, all but the step optional.
 
-    total: replaces the planned total; pace: a text such as "150 images/s".
+    total: replaces the planned total; pace: a text such as "150 images/s". Where there is no
+    terminal, a line for each twentieth takes the bar's place.
     """
-    progress, planned = _progress(), total
+    progress, planned, shown = _progress(), total, 0
     with progress:
         task = progress.add_task(name, total=total, count="", news="")
 
         def tick(
             step: int, loss: float | None = None, total: int | None = None, pace: str = ""
         ) -> None:
+            nonlocal shown
             total = total or planned
             text = f"{step}/{total} {unit}"
             news = f"{'' if loss is None else f'loss {loss:.4f}'}  {pace}".strip()
             progress.update(task, completed=step, total=total, count=text, news=news)
-            if progress.disable and (step == total or step % -(-total // 20) == 0):
+            twentieths = 20 * step // max(total, 1)
+            if progress.disable and twentieths > shown:
+                shown = twentieths
                 print(f"{name}  {text}  {news}".rstrip(), flush=True)
 
         yield tick
