@@ -40,6 +40,14 @@ def train(
             help="Length of the average of the weights, as a share of the run (sigma_rel)."
         ),
     ] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(
+            min=100,
+            help="Most images of each split whose features the bundle carries, for studies without"
+            " the dataset. Default: thousands; a network that only guides needs few.",
+        ),
+    ] = None,
     compiled: Annotated[
         bool,
         typer.Option("--compile", help="Compile the network on a CPU; needs a C++ compiler."),
@@ -58,7 +66,7 @@ def train(
     recipe = read_recipe(path)
     target = safetensors(out or workspace.bundles / f"{path.stem}.safetensors")
     options = make_options(recipe, minutes, start, ema_length, workspace)
-    options = options._replace(compile=compiled and can_compile())
+    options = options._replace(compile=compiled and can_compile(), features=features)
     _train(workspace, path.stem, recipe, options, target, device, again)
 
 

@@ -36,6 +36,7 @@ class Options(NamedTuple):
     start: WarmStart | None = None
     ema_length: float | None = None  # sigma_rel of the average to pack; None: the recipe's gamma
     compile: bool = False  # the network on a CPU; on CUDA the loss is always compiled
+    features: int | None = None  # images of each split whose features are packed; None: many
     due: Callable[[int], bool] | None = None  # a checkpoint after this step? None: by the clock
 
 

@@ -143,17 +143,20 @@ def make_bundle(
                 "cpu_threads": torch.get_num_threads(),
             }
             card = card.model_copy(update={"provenance": card.provenance | took})
-        features = split_features(extractor, dataset)
+        features = split_features(extractor, dataset, options.features)
         mixture = mixture_of(dataset, trained.moments)
         bundles.write(out, card, trained.model.cpu(), trained.moments, features, mixture)
     return trained
 
 
-def split_features(extractor: Extractor, dataset: Dataset) -> dict[str, torch.Tensor]:
-    """Features of each split: of as many thousands of its images as a bundle may contain."""
+def split_features(
+    extractor: Extractor, dataset: Dataset, count: int | None = None
+) -> dict[str, torch.Tensor]:
+    """Features of each split: of `count` of its images, at most and by default of as many thousands
+    as a bundle may contain."""
     splits = {"train": dataset.train, "heldout": dataset.heldout}
     fit = MOST_BYTES // (2 * extractor.net.width)
-    most = min(MOST_IMAGES, fit - fit % 1000)
+    most = min(MOST_IMAGES, fit - fit % 1000, count or MOST_IMAGES)
     return {
         split: extract(extractor, images.pixels[_order(len(images.pixels))[:most]])
         for split, images in splits.items()
@@ -171,6 +174,7 @@ def _command(name: str, options: Options) -> str:
         "--minutes": options.minutes,
         "--from": options.start and options.start.name,
         "--ema-length": options.ema_length,
+        "--features": options.features,
     }
     given = [f" {flag} {value}" for flag, value in flags.items() if value is not None]
     return f"ablate train {name}" + "".join(given)

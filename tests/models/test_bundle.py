@@ -246,6 +246,9 @@ def test_features_of_a_split_are_bounded_in_number_and_in_bytes(
     assert features["train"].shape == (count, 2 * sum(widths))
     assert features["train"].half().numpy().nbytes <= MOST_BYTES
     assert len(features["heldout"]) == 100
+    few = split_features(Extractor("grey", "0", net, {}), dataset, 50)
+    assert torch.equal(few["train"], features["train"][:50])
+    assert len(few["heldout"]) == 50
 
 
 def test_shipped_digits_hold_the_moments_of_their_dataset(digits: Dataset) -> None:
