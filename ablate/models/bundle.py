@@ -134,7 +134,7 @@ def _bundles(folder: Path) -> dict[str, Path]:
 
 def available_bundles(workspace: Workspace) -> dict[str, Path]:
     """Files of bundles by name; one trained under this root replaces a shipped one of its name."""
-    return shipped() | _bundles(workspace.bundles)
+    return dict(sorted({**shipped(), **_bundles(workspace.bundles)}.items()))
 
 
 def find(name: str, workspace: Workspace) -> Path:
