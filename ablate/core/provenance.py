@@ -35,9 +35,13 @@ def versions() -> dict[str, str]:
 
 @cache
 def provenance(device: str) -> dict[str, str]:
-    """Commit, whether the checkout has changes, versions and device, as tags of a run."""
+    """Commit, whether the package differs from it, versions and device, as tags of a run.
+
+    Reports, records and study files beside the package change no result: a study's file is part of
+    its record.
+    """
     commit = _git("rev-parse", "HEAD")
     tags = {"ablate.device": device, "ablate.commit": commit or "not a repository"}
     if commit:
-        tags["ablate.dirty"] = "yes" if _git("status", "--porcelain") else "no"
+        tags["ablate.dirty"] = "yes" if _git("status", "--porcelain", "--", ".") else "no"
     return tags | {f"version.{name}": number for name, number in versions().items()}
