@@ -133,7 +133,8 @@ def counting_bar(name: str, total: int, unit: str) -> Iterator[Tick]:
 def image_bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar that counts images; yields a function to call with the number of images just done.
 
-    Its pace is that after the first call, which may bring what an earlier process did."""
+    Its pace is that after the first call, which may bring what an earlier process did.
+    """
     first: tuple[float, int] | None = None  # when it was called, and the images done by then
     done = 0
     with counting_bar(name, total, "images") as tick:
